@@ -51,7 +51,7 @@ class Prepared:
     retiming: Retiming | None = None
     enabled: bool | None = None
     resumption: Retiming | None = None
-    missed: Missed | None = None
+    missed: tuple[Missed, ...] = ()
 
 
 class Apply:

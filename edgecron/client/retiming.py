@@ -11,9 +11,9 @@ from edgecron.planning.next_fire import (
     Missed,
     NextFire,
     Timing,
-    missed_until,
     next_after_pause,
     next_fire,
+    passed_until,
 )
 from edgecron.planning.times import (
     CompiledSpec,
@@ -129,14 +129,14 @@ def _next(
 
 def missed_of(
     store: SqliteStore, schedule: Schedule, *, now_ms: int, reason: Reason
-) -> Missed | None:
-    """Return the undecided times of a schedule up to now; None if there are none."""
+) -> tuple[Missed, ...]:
+    """Return the undecided times of a schedule up to now."""
     try:
         timing = timing_of_stored(store, schedule)
     except InvalidInput:
-        return None  # Unreadable triggers: it must stay possible to edit or remove the schedule.
+        return ()  # Unreadable triggers: it must stay possible to edit or remove the schedule.
     is_held = not schedule.enabled or schedule.paused_until is not None
-    return missed_until(
+    return passed_until(
         timing,
         decided_until_ms=to_ms(schedule.decided_until),
         until_ms=now_ms,

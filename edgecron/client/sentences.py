@@ -26,6 +26,7 @@ from edgecron.views.phrases import (
     next_words,
     status_words,
     waiting_words,
+    windows_words,
 )
 from edgecron.views.run_words import no_output_words
 from edgecron.views.schedule_words import active_lines, pause_lines, present_lines, waits_words
@@ -204,6 +205,8 @@ def verdict_sentences(
         f" {schedule.trigger_error or 'the record of that time is damaged'}.",
         Verdict.NOT_MADE: f"It did not run at {time}: the schedule was added later, at {made}.",
         Verdict.NO_TIME: f"{time} {did} not one of its times.{_around(found, zone=zone)}",
+        Verdict.EXCLUDED: f"{time} {did} skipped: it lies outside the windows of the schedule"
+        f" ({windows_words(spec.policies)}).",
         Verdict.TOO_EARLY: f"{time} is before --from {shown(spec.from_at)}.",
         Verdict.ENDED: f"{time} is after --until {shown(spec.until_at)}.",
         Verdict.USED_UP: f"--max-runs {spec.max_runs} {did} reached before {time}.",

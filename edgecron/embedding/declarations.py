@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
         max_runs: int | None
         allow_fast: bool  # allow intervals under a second
         jitter: Duration
+        between: str | Sequence[str]
+        not_between: str | Sequence[str]
+        except_days: str | date | Sequence[str | date]
         catch_up: Literal["once", "skip", "all"]
         max_late: Duration
         grace: Duration  # the former name of max_late

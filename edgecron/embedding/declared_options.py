@@ -17,7 +17,7 @@ from edgecron.formats.document_keys import suggest_key
 from edgecron.formats.document_schedule import read_table
 from edgecron.formats.document_writing import trigger_key
 from edgecron.formats.option_texts import rename_former
-from edgecron.model.options import JOB_OPTIONS, OPTIONS, Group, OptionType
+from edgecron.model.options import JOB_OPTIONS, LISTS, OPTIONS, Group, OptionType
 from edgecron.triggers import check_zone, parse_trigger
 
 if TYPE_CHECKING:
@@ -70,7 +70,13 @@ def command_keys(name: str, command: Sequence[str] | None, shell: str | None) ->
     return {"command": [fspath(word) for word in command]}
 
 
-_KEYS = {"from_at": "from", "until_at": "until", "scopes": "scope"}  # the documents' names
+# The documents' names.
+_KEYS = {
+    "from_at": "from",
+    "until_at": "until",
+    "scopes": "scope",
+    "except_days": "except",
+}
 _NAMES = {key: name for name, key in _KEYS.items()}
 # What job() and add() take beside the triggers and the job itself, by the names of Python.
 OPTION_NAMES = frozenset(
@@ -183,7 +189,8 @@ _TYPES: dict[OptionType, tuple[tuple[type, ...], str]] = {
     OptionType.FACTOR: ((int, float, str), "a number"),
     OptionType.PRIORITY: ((int, str), "text or a whole number"),
     OptionType.CODES: ((int, str, list, tuple, set, frozenset), "exit codes"),
-    OptionType.CONDITIONS: _TEXT_LIST,
+    **dict.fromkeys(LISTS, _TEXT_LIST),
+    OptionType.DAYS: ((*_TEXT_LIST[0], date), "a date or text, or a list of them"),
     OptionType.SCOPES: _TEXT_LIST,
     OptionType.SWITCH: ((bool,), "True or False"),
 }
@@ -227,9 +234,13 @@ def _check_option(key: str, value: object) -> None:
                 raise InvalidInput(f"{key} has the key {name!r:.60}, expected text", hint=hint)
             check_type(f"{key}[{name!r}]", one, str, int, float, expected="text", hint=hint)
     elif isinstance(value, list | tuple | set | frozenset):
-        element = int if option.type is OptionType.CODES else str
+        elements: tuple[type, ...] = (str,)
+        if option.type is OptionType.CODES:
+            elements = (int,)
+        elif option.type is OptionType.DAYS:
+            elements = (str, date)
         for one in value:
-            if not isinstance(one, element) or isinstance(one, bool):
+            if not isinstance(one, elements) or isinstance(one, bool):
                 raise InvalidInput(f"{key} is {value!r:.60}, expected {expected}", hint=hint)
     if isinstance(value, datetime) and value.tzinfo is None:
         raise InvalidInput(f"{key} is {value}, which has no time zone", hint="add tzinfo=UTC")
@@ -261,6 +272,6 @@ def _value(key: str, value: object) -> Any:
         return fspath(value)
     if isinstance(value, date):
         return value.isoformat()
-    if isinstance(value, tuple | set | frozenset):
-        return list(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [one.isoformat() if isinstance(one, date) else one for one in value]
     return dict(value) if isinstance(value, Mapping) else value

@@ -24,11 +24,19 @@ from edgecron.formats.option_texts import (
     read_choice,
     read_count,
     read_duration_ms,
-    read_needs,
+    read_list,
     read_option,
 )
 from edgecron.model.choices import OnShutdown
-from edgecron.model.options import DEFAULTABLE, FORMER_NAMES, NONE, Option, OptionType, Part
+from edgecron.model.options import (
+    DEFAULTABLE,
+    FORMER_NAMES,
+    LISTS,
+    NONE,
+    Option,
+    OptionType,
+    Part,
+)
 from edgecron.triggers import check_zone
 
 Text = str | tuple[str, ...]
@@ -175,6 +183,8 @@ _EXPECTED = {
     OptionType.ZONE: "an IANA name, or local",
     OptionType.TEXT: "text such as that of the option",
     OptionType.CONDITIONS: "a condition, or an array of them",
+    OptionType.WINDOWS: "a window such as 21:00-05:00, or an array of them",
+    OptionType.DAYS: "a day such as 2026-12-24, or an array of them",
     OptionType.CODES: "exit codes, such as 0 or [0, 2]",
     OptionType.RULES: "the name of a rule, an array of them, or off",
     OptionType.CHOICE: "one of its words",
@@ -184,7 +194,7 @@ _EXPECTED = {
 
 _TYPES: dict[OptionType, tuple[type, ...]] = {
     OptionType.ZONE: (str,),
-    OptionType.CONDITIONS: (str,),
+    **dict.fromkeys(LISTS, (str,)),
     OptionType.CODES: (str, int),
     OptionType.RULES: (str,),
     OptionType.CHOICE: (str,),
@@ -192,7 +202,7 @@ _TYPES: dict[OptionType, tuple[type, ...]] = {
 }
 
 
-_LISTS = (OptionType.CODES, OptionType.CONDITIONS, OptionType.RULES)
+_JOINED = (OptionType.CODES, OptionType.RULES, *LISTS)  # several values in a variable
 
 
 def option_kind(option: Option) -> Kind:
@@ -203,8 +213,8 @@ def option_kind(option: Option) -> Kind:
         partial(_read_default, option),
         _EXPECTED.get(option.type, "a number"),
         _TYPES.get(option.type, (str, int, float)),
-        "," if option.type in _LISTS else None,
-        is_list=option.type is OptionType.CONDITIONS,
+        "," if option.type in _JOINED else None,
+        is_list=option.type in LISTS,
     )
 
 
@@ -213,8 +223,8 @@ def _read_default(option: Option, text: Any, what: str) -> object:
     try:
         if option.type is OptionType.ZONE:
             return check_zone(text)
-        if option.type is OptionType.CONDITIONS:
-            return read_needs(list(text))
+        if option.type in LISTS:
+            return read_list(option, list(text))
     except InvalidInput as error:
         raise InvalidConfig(f"{what}: {error.message}", hint=error.hint) from None
     return None if text == NONE else read_option(option, text, what=what)

@@ -114,6 +114,8 @@ def _need_sayable(spec: ScheduleSpec, owner: str) -> None:
         raise _Unsayable(f"cron does not support {', '.join(unknown)}")
     if (spec.from_at, spec.until_at, spec.max_runs) != (None, None, None):
         raise _Unsayable("cron does not support from, until and max_runs")
+    if spec.policies.between or spec.policies.not_between or spec.policies.except_days:
+        raise _Unsayable("cron does not support between, not_between and except")
     if spec.policies.needs:
         raise _Unsayable("cron does not support needs")
     if spec.scopes != (GLOBAL_SCOPE,):

@@ -7,7 +7,7 @@ from datetime import date, time
 from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidInput
 from edgecron.formats import option_texts as values
-from edgecron.model.options import NONE, OPTIONS, Option, OptionType
+from edgecron.model.options import LISTS, NONE, OPTIONS, Option, OptionType
 from edgecron.triggers import check_zone
 
 # Names of other programs that people write instead.
@@ -31,8 +31,8 @@ def hint_for_unknown(key: str) -> str:
 
 def read_policy(option: Option, value: object) -> object:
     """Read a policy. Raises InvalidInput."""
-    if option.type is OptionType.CONDITIONS:
-        return values.read_needs([read_text(one) for one in read_list(value)])
+    if option.type in LISTS:
+        return values.read_list(option, [read_time_text(one) for one in read_list(value)])
     if option.type is OptionType.SWITCH:
         return option.default_value if value == NONE else read_boolean(value)
     if option.choices and not isinstance(value, str):

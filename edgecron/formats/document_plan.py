@@ -159,8 +159,11 @@ def _wanted_table(wanted: Wanted, schedule: Schedule) -> Table:
     return spec_table(wanted.spec, is_enabled=is_enabled, group_most=most)
 
 
+_UNORDERED = ("between", "not_between", "except", "needs", "scope")
+
+
 def _sorted(key: str, value: object) -> object:
-    if (key in TRIGGERS or key in ("needs", "scope")) and isinstance(value, list):
+    if (key in TRIGGERS or key in _UNORDERED) and isinstance(value, list):
         return sorted(value)
     return value
 

@@ -127,7 +127,9 @@ def value_text(option: Option, value: Any) -> object:
     match option.type:
         case OptionType.DURATION:
             return format_duration_ms(round(value * 1000))
-        case OptionType.CODES | OptionType.CONDITIONS | OptionType.RULES:
+        case OptionType.CODES | OptionType.RULES | OptionType.CONDITIONS:
+            return list(value)
+        case OptionType.WINDOWS | OptionType.DAYS:
             return list(value)
         case OptionType.PRIORITY:
             return _PRIORITY_NAMES.get(int(value), int(value))

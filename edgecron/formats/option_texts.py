@@ -35,6 +35,7 @@ from edgecron.model.options import (
     OptionType,
     Policies,
 )
+from edgecron.model.windows import parse_days, parse_window
 from edgecron.triggers import Trigger, parse_trigger, parse_when
 from edgecron.triggers.walltime import parse_local
 
@@ -154,7 +155,7 @@ def policy_fields(
         if isinstance(text, bool):
             fields[option.field or ""] = text
         elif isinstance(text, list):
-            fields[option.field or ""] = read_needs(text)
+            fields[option.field or ""] = read_list(option, text)
         elif text == NONE:
             fields[option.field or ""] = option.default_value
         elif text is not None:
@@ -348,9 +349,21 @@ def _read_limit_number(text: str, *, what: str) -> int:
     return read_count(text, what=f"{what} NAME:N", hint=f"for example: {example(what, 'disk:2')}")
 
 
-def read_needs(texts: list[str]) -> tuple[str, ...]:
-    """Read conditions as canonical texts; `none` is no condition. Raises InvalidInput."""
-    return () if texts == [NONE] else tuple(parse_condition(text).text for text in texts)
+def read_list(option: Option, texts: list[str]) -> tuple[str, ...]:
+    """Read the texts of a repeatable policy as canonical ones; `none` clears it.
+
+    Raises InvalidInput.
+    """
+    if texts == [NONE]:
+        return ()
+    if option.type is OptionType.CONDITIONS:
+        return tuple(parse_condition(text).text for text in texts)
+    plain = tuple(" ".join(text.split()) for text in texts)
+    if option.type is OptionType.WINDOWS:
+        plain = tuple(text.upper() for text in plain)
+    for text in plain:
+        _ = parse_window(text) if option.type is OptionType.WINDOWS else parse_days(text)
+    return plain
 
 
 def read_scope(text: str, *, what: str) -> tuple[str, str]:

@@ -62,6 +62,7 @@ class Reason(StrEnum):
     RESCHEDULED = "rescheduled"  # skipped: `reschedule` moved the run before it past its time
     JITTER = "jitter"  # skipped: jitter delayed the run before it past its time
     CONDITION = "condition"  # skipped: its condition was not met before the deadline
+    EXCLUDED = "excluded"  # skipped: it lies outside of the windows of its schedule
     REQUEST = "request"  # cancelled: by a person or a program
     REPLACED = "replaced"  # cancelled: a newer fire of its schedule took its place
     REMOVED = "removed"  # its schedule was removed: cancelled if queued, skipped if undecided
@@ -98,6 +99,7 @@ class WaitsFor(StrEnum):
     TIME = "time"  # its due time
     RESUME = "resume"  # the end of its schedule's pause
     CONDITION = "condition"  # a condition of its schedule
+    WINDOW = "window"  # the next opening of a window of its schedule
     ENGINE = "engine"  # a running engine of its queue
     PROGRAM = "program"  # a running engine of its program that offers the function
     NOBODY = "nobody"  # in vain: no engine of its program offers it

@@ -108,7 +108,7 @@ class Recurrence(NamedTuple):
     """The values that determine the times of a schedule in a week. `compiled` is its stored
     triggers.
 
-    `runs_left` None: no limit.
+    `runs_left` None: no limit. The last four are its windows as stored, and their zone.
     """
 
     compiled: str
@@ -119,6 +119,10 @@ class Recurrence(NamedTuple):
     runs_left: int | None
     after_end_ms: int | None
     jitter_ms: int
+    between: str = "[]"
+    not_between: str = "[]"
+    except_days: str = "[]"
+    timezone: str | None = None
 
 
 def histogram_of(counts: Mapping[str, int], steps_ms: Sequence[int], *, sum_ms: int) -> Histogram:

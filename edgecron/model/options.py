@@ -29,6 +29,7 @@ from edgecron.model.choices import (
     StallAction,
 )
 from edgecron.model.run_limits import READERS
+from edgecron.model.windows import check_windows
 
 NONE = "none"  # clears an option
 NO_NOTICES = "off"  # in place of the names of rules
@@ -64,6 +65,9 @@ class Policies:
     keep_awake: bool = False
     wake: bool = False
     durability: Durability = Durability.FULL
+    between: tuple[str, ...] = ()  # windows; runs start only in one of them, if there are any
+    not_between: tuple[str, ...] = ()  # windows in which no run starts
+    except_days: tuple[str, ...] = ()  # days on which no run starts
 
     def __post_init__(self) -> None:
         check_range("max-late", self.max_late_s, 0, _MOST_S)
@@ -82,6 +86,8 @@ class Policies:
             raise InvalidInput(f"ok-codes are {self.ok_codes}, expected codes from 0 to 255")
         if self.notify:
             _check_rule_names(self.notify)
+        if self.between or self.not_between or self.except_days:
+            check_windows(self.between, self.not_between, self.except_days)
 
 
 def _check_rule_names(names: tuple[str, ...]) -> None:
@@ -188,9 +194,14 @@ class OptionType(StrEnum):
     RULES = "rules"  # names of rules for notices
     CHOICE = "choice"  # one of `choices`
     CONDITIONS = "conditions"
+    WINDOWS = "windows"  # times of day and weekdays
+    DAYS = "days"  # dates
     GROUP = "group"  # a name, and the limit of that group
     SCOPES = "scopes"
     SWITCH = "switch"
+
+
+LISTS = (OptionType.CONDITIONS, OptionType.WINDOWS, OptionType.DAYS)  # of texts
 
 
 class Group(StrEnum):
@@ -301,8 +312,8 @@ def _spec(
 def _policy(name: str, type: OptionType, group: Group, help: str, **more: Any) -> Option:
     field = f"{name}_s" if type is _T.DURATION else name
     return Option(
-        name, type, group, help, part=Part.POLICIES, field=field, column=field,
-        **{"has_default": True, **more},
+        name, type, group, help, part=Part.POLICIES,
+        **{"field": field, "column": field, "has_default": True, **more},
     )  # fmt: skip
 
 
@@ -338,6 +349,17 @@ OPTIONS: dict[str, Option] = {
         _policy("jitter", _T.DURATION, _G.WHEN,
                 "delay each start by up to this much, always the same per time",
                 default="0s", metavar="DURATION", example='"5m"'),
+        _policy("between", _T.WINDOWS, _G.WHEN,
+                "run only in this window: 21:00-05:00, MON-FRI, '21:00-05:00 MON-FRI'",
+                metavar="WINDOW", example='["21:00-05:00"]', column="between_times",
+                is_repeatable=True),
+        _policy("not_between", _T.WINDOWS, _G.WHEN, "do not run in this window",
+                metavar="WINDOW", example='["09:00-17:00 MON-FRI"]', column="not_between_times",
+                is_repeatable=True),
+        _policy("except", _T.DAYS, _G.WHEN,
+                "do not run on these days: 2026-12-24, 2026-12-24..2027-01-02",
+                metavar="DAYS", example='["2026-12-24..2027-01-02"]', field="except_days",
+                column="except_days", is_repeatable=True),
         Option("command", _T.COMMAND, _G.JOB, "start this command, without a shell", flag="",
                example='["/usr/bin/rsync", "-a"]'),
         Option("shell", _T.TEXT, _G.JOB, "run this line by /bin/sh, instead of a command",

@@ -20,7 +20,9 @@ from edgecron.planning.next_fire import (
     RepeatedTimes,
     Timing,
     count_planned,
+    excluded_until,
     fresh_fire,
+    is_excluded,
     last_planned,
     missed_until,
     next_fire,
@@ -38,11 +40,27 @@ def plan_fire(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
 
     `due.due_ms` is not later than `now_ms`.
     """
+    plan = _plan_all(timing, due, now_ms=now_ms)
+    if timing.windows is None or plan.decided_until_ms <= due.decided_until_ms:
+        return plan
+    excluded = excluded_until(
+        timing, decided_until_ms=due.decided_until_ms, until_ms=plan.decided_until_ms
+    )
+    return plan if excluded is None else plan._replace(missed=(excluded, *plan.missed))
+
+
+def _plan_all(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
+    """The plan without the times that windows exclude."""
     is_done = timing.max_runs is not None and due.planned_count >= timing.max_runs
     if due.repeats_since_ms is not None and due.plan_ms <= due.decided_until_ms and not is_done:
         return _plan_repeated(timing, due, now_ms)
     if due.plan_ms <= due.decided_until_ms or is_done:
         return _pass_over(timing, due)
+    if is_excluded(timing, due.plan_ms):
+        passed = _pass_over(timing, due._replace(decided_until_ms=due.plan_ms))
+        count = due.planned_count
+        following = _following(timing, due.plan_ms, (), now_ms=now_ms, planned_count=count)
+        return passed._replace(due=due, next=following)
     if due.paused_until_ms is not None and due.plan_ms < due.paused_until_ms:
         return _end_pause(timing, due, due.paused_until_ms - 1)
     following = next_fire(timing, due.plan_ms, planned_count=due.planned_count + 1)
@@ -135,7 +153,7 @@ def _plan_repeated(timing: Timing, due: Due, now_ms: int) -> FirePlan:
         return _pass_over(timing, due)
     repeated = replace(timing, times=RepeatedTimes(timing.times, elapsed, until_ms=until_ms))
     again = due._replace(decided_until_ms=due.plan_ms - 1, repeats_since_ms=None)
-    plan = plan_fire(repeated, again, now_ms=now_ms)
+    plan = _plan_all(repeated, again, now_ms=now_ms)
     key = f"{AGAIN}{due.repeats_since_ms}"
     fires = tuple(
         fire._replace(fire_key=key) if fire.plan_ms <= until_ms else fire for fire in plan.fires
@@ -188,7 +206,10 @@ def _catch_up(timing: Timing, due: Due, *, latest_ms: int, now_ms: int) -> tuple
         following = timing.times.next_with_source(latest_ms)
         interval_ms = following[0] - latest_ms if following else 0
         max_late_ms = max(DAY_MS, interval_ms)
-    not_before_ms = now_ms - max_late_ms
+    start_ms = now_ms if timing.windows is None else timing.windows.next_open_ms(now_ms)
+    if start_ms is None:
+        return ()
+    not_before_ms = start_ms - max_late_ms
     if timing.catch_up is CatchUp.ALL:
         return _fire_all(timing, due, latest_ms, cause=Cause.CATCH_UP, not_before_ms=not_before_ms)
     # An engine that is only slow does not catch up: the latest time is nearly on time.

@@ -22,9 +22,9 @@ from edgecron.planning.next_fire import (
     NextFire,
     Timing,
     fresh_fire,
-    missed_until,
     next_after_pause,
     next_fire,
+    passed_until,
     resolve_due_ms,
 )
 
@@ -256,7 +256,9 @@ def _repeated(
     )
 
 
-def plan_timeless(timing: Timing, kept: KeptTimes, *, now_ms: int) -> tuple[Retimed, Missed | None]:
+def plan_timeless(
+    timing: Timing, kept: KeptTimes, *, now_ms: int
+) -> tuple[Retimed, tuple[Missed, ...]]:
     """Give a schedule without a next time one from now on; and the times it missed meanwhile.
 
     A next time of None: the schedule is done.
@@ -267,9 +269,9 @@ def plan_timeless(timing: Timing, kept: KeptTimes, *, now_ms: int) -> tuple[Reti
         following = next_after_pause(
             timing, kept.paused_until_ms, decided_until_ms=decided_ms, planned_count=count
         )
-        return Retimed(kept=kept, next=following, decided_until_ms=decided_ms), None
+        return Retimed(kept=kept, next=following, decided_until_ms=decided_ms), ()
     decided_ms = max(now_ms, kept.decided_until_ms)
-    missed = missed_until(
+    missed = passed_until(
         timing,
         decided_until_ms=kept.decided_until_ms,
         until_ms=now_ms,
@@ -299,7 +301,7 @@ class ZonedTimes(NamedTuple):
     """The values that show whether the zones' rules still give a schedule's next time, and no more.
 
     The stored next time is the first one after `after_ms`, unless `is_plain` is False: then a
-    pause, a run or a clock that was set back decides too.
+    pause, a run or a clock that was set back decides too. `has_windows`: their zone decides too.
     """
 
     schedule_id: int
@@ -308,6 +310,7 @@ class ZonedTimes(NamedTuple):
     plan_ms: int
     source: str
     is_plain: bool
+    has_windows: bool = False
 
 
 def plan_rezone(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed | None:
@@ -326,7 +329,12 @@ def plan_rezone(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed | No
         return None
     # Times that a pause holds are counted at its end, from its beginning. Of others, those that the
     # new rules put before now are neither run nor missed.
-    if kept.paused_until_ms is None and decided_ms < now_ms:
+    is_passed = following is not None and following.plan_ms <= now_ms
+    if (
+        kept.paused_until_ms is None
+        and decided_ms < now_ms
+        and (is_passed or timing.windows is None)
+    ):
         decided_ms = now_ms
         following = _next(timing, kept, decided_until_ms=decided_ms, now_ms=now_ms)
     return Retimed(kept=kept, next=following, decided_until_ms=decided_ms)

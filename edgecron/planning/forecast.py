@@ -11,6 +11,7 @@ from edgecron.base.values import dataclass, replace
 from edgecron.model.choices import CatchUp
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import Timing, next_fires
+from edgecron.planning.windows import windows_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,8 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
         return
     if schedule.paused_until is not None and schedule.next_plan_at < schedule.paused_until:
         return  # The pause holds it until its end, when it is recorded; nothing follows.
+    if _is_skipped(schedule):
+        return  # A window excludes it, and nothing follows.
     first = UpcomingFire(
         schedule=schedule.name,
         plan_at=schedule.next_plan_at,
@@ -64,6 +67,13 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
             due_at=due_at,
             source=fire.source,
         )
+
+
+def _is_skipped(schedule: Schedule) -> bool:
+    windows = windows_of(schedule.spec.policies, schedule.spec.timezone)
+    if windows is None or schedule.next_plan_at is None:
+        return False
+    return not windows.is_open(to_ms(schedule.next_plan_at))
 
 
 def in_order(

@@ -11,6 +11,7 @@ from typing import Protocol
 from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import CatchUp, Cause, MissedBy, Reason
+from edgecron.planning.windows import MOST_STEPS, Windows
 
 
 class PlanTimes(Protocol):
@@ -80,9 +81,71 @@ class RepeatedTimes:
         return last_ms
 
 
+class WindowedTimes:
+    """The plan times of a schedule at which it can start or, with `is_open` False, the others."""
+
+    def __init__(self, times: PlanTimes, windows: Windows, *, is_open: bool) -> None:
+        self._times = times
+        self._windows = windows
+        self._is_open = is_open
+
+    @property
+    def elapsed(self) -> PlanTimes | None:
+        elapsed = self._times.elapsed
+        if elapsed is None:
+            return None
+        return WindowedTimes(elapsed, self._windows, is_open=self._is_open)
+
+    def next_with_source(self, after_ms: int) -> tuple[int, str] | None:
+        for _ in range(MOST_STEPS):
+            found = self._times.next_with_source(after_ms)
+            if found is None:
+                return None
+            span = self._windows.span_at(found[0])
+            if span.is_open == self._is_open:
+                return found
+            after_ms = span.end_ms - 1
+        return None
+
+    def next_repeated(self, after_ms: int, *, fired_ms: int) -> tuple[int, str] | None:
+        for _ in range(MOST_STEPS):
+            found = self._times.next_repeated(after_ms, fired_ms=fired_ms)
+            if found is None:
+                return None
+            span = self._windows.span_at(found[0])
+            if span.is_open == self._is_open:
+                return found
+            after_ms = span.end_ms - 1
+        return None
+
+    def last_ms(self, after_ms: int, until_ms: int) -> int | None:
+        for _ in range(MOST_STEPS):
+            found_ms = self._times.last_ms(after_ms, until_ms) if until_ms > after_ms else None
+            if found_ms is None:
+                return None
+            span = self._windows.span_at(found_ms)
+            if span.is_open == self._is_open:
+                return found_ms
+            until_ms = span.start_ms - 1
+        return None
+
+    def count_ms(self, after_ms: int, until_ms: int) -> int:
+        count = 0
+        while after_ms < until_ms:
+            span = self._windows.span_at(after_ms + 1)
+            last_ms = min(until_ms, span.end_ms - 1)
+            if span.is_open == self._is_open:
+                count += self._times.count_ms(after_ms, last_ms)
+            after_ms = last_ms
+        return count
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The input of planning for a schedule: its times, and the policies about late ones."""
+    """The input of planning for a schedule: its times, and the policies about late ones.
+
+    `times` are those at which it can start. `excluded` are the others, if it has `windows`.
+    """
 
     name: str
     times: PlanTimes
@@ -94,6 +157,8 @@ class Timing:
     until_ms: int | None = None
     max_runs: int | None = None
     after_end_ms: int | None = None  # an interval that counts from the end of the last run
+    windows: Windows | None = None
+    excluded: PlanTimes | None = None
 
 
 class Due(NamedTuple):
@@ -166,16 +231,38 @@ class FirePlan(NamedTuple):
 
 
 def next_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextFire | None:
-    """The first fire whose plan time is later than `after_ms`, within the schedule's bounds."""
+    """The first fire whose plan time is later than `after_ms`, within the schedule's bounds.
+
+    If none follows, it is the last time that the windows exclude, to be recorded then.
+    """
     if timing.max_runs is not None and planned_count >= timing.max_runs:
         return None
     if timing.from_ms is not None:
         after_ms = max(after_ms, timing.from_ms - 1)
     found = timing.times.next_with_source(after_ms)
     if found is None or (timing.until_ms is not None and found[0] > timing.until_ms):
-        return None
+        return _last_excluded(timing, after_ms)
     plan_ms, source = found
     return NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
+
+
+def _last_excluded(timing: Timing, after_ms: int) -> NextFire | None:
+    """The last excluded time within the schedule's end, or the first if it has no end."""
+    found = None if timing.excluded is None else timing.excluded.next_with_source(after_ms)
+    if found is None or timing.excluded is None:
+        return None
+    plan_ms, source = found
+    if timing.until_ms is not None:
+        last_ms = timing.excluded.last_ms(after_ms, timing.until_ms)
+        if last_ms is None:
+            return None
+        plan_ms = last_ms
+    return NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
+
+
+def is_excluded(timing: Timing, plan_ms: int) -> bool:
+    """Whether the windows of a schedule exclude a plan time."""
+    return timing.windows is not None and not timing.windows.is_open(plan_ms)
 
 
 def fresh_fire(
@@ -192,6 +279,11 @@ def fresh_fire(
         return None
     idle_ms = after_ms if idle_ms is None else idle_ms
     plan_ms = max(idle_ms + timing.after_end_ms, timing.from_ms or 0)
+    if timing.windows is not None:
+        opens_ms = timing.windows.next_open_ms(plan_ms)
+        if opens_ms is None:
+            return found
+        plan_ms = opens_ms
     if timing.until_ms is not None and plan_ms > timing.until_ms:
         return found
     if found is not None and found.plan_ms <= plan_ms:
@@ -228,14 +320,22 @@ def next_after_pause(
 def next_fires(timing: Timing, after_ms: int, *, planned_count: int = 0) -> Iterator[NextFire]:
     """All coming fires, in order, as `next` shows them."""
     while (found := next_fire(timing, after_ms, planned_count=planned_count)) is not None:
+        if is_excluded(timing, found.plan_ms):
+            return
         yield found
         after_ms = found.plan_ms
         planned_count += 1
 
 
 def resolve_due_ms(timing: Timing, plan_ms: int) -> int:
-    """Add the jitter to a plan time: a stable hash of seed, name and plan time."""
-    return plan_ms + jitter_of(timing.name, plan_ms, seed=timing.seed, most_ms=timing.jitter_ms)
+    """Add the jitter to a plan time: a stable hash of seed, name and plan time.
+
+    It stays within the window of the plan time.
+    """
+    most_ms = timing.jitter_ms
+    if most_ms and timing.windows is not None:
+        most_ms = timing.windows.last_due_ms(plan_ms, plan_ms + most_ms) - plan_ms
+    return plan_ms + jitter_of(timing.name, plan_ms, seed=timing.seed, most_ms=most_ms)
 
 
 def jitter_of(name: str, plan_ms: int, *, seed: bytes, most_ms: int) -> int:
@@ -262,9 +362,49 @@ def missed_until(
     after_ms = decided_until_ms
     if timing.from_ms is not None:
         after_ms = max(after_ms, timing.from_ms - 1)
-    count = count_planned(timing, after_ms, until_ms)
-    first = timing.times.next_with_source(after_ms)
-    last_ms = last_planned(timing, after_ms, until_ms)
+    return _range_of(timing, timing.times, after_ms, until_ms, reason)
+
+
+def excluded_until(timing: Timing, *, decided_until_ms: int, until_ms: int) -> Missed | None:
+    """The times in (decided_until, until] that the windows exclude; None if there are none."""
+    if timing.excluded is None:
+        return None
+    after_ms = decided_until_ms
+    if timing.from_ms is not None:
+        after_ms = max(after_ms, timing.from_ms - 1)
+    return _range_of(timing, timing.excluded, after_ms, until_ms, Reason.EXCLUDED)
+
+
+def passed_until(
+    timing: Timing,
+    *,
+    decided_until_ms: int,
+    until_ms: int,
+    reason: Reason,
+    planned_count: int = 0,
+) -> tuple[Missed, ...]:
+    """The plan times in (decided_until, until] as ranges: those that windows exclude, and others.
+
+    There are none if the schedule had all its runs.
+    """
+    if timing.max_runs is not None and planned_count >= timing.max_runs:
+        return ()
+    found = (
+        excluded_until(timing, decided_until_ms=decided_until_ms, until_ms=until_ms),
+        missed_until(timing, decided_until_ms=decided_until_ms, until_ms=until_ms, reason=reason),
+    )
+    return tuple(one for one in found if one is not None)
+
+
+def _range_of(
+    timing: Timing, times: PlanTimes, after_ms: int, until_ms: int, reason: Reason
+) -> Missed | None:
+    bound_ms = until_ms if timing.until_ms is None else min(until_ms, timing.until_ms)
+    if bound_ms <= after_ms:
+        return None
+    count = times.count_ms(after_ms, bound_ms)
+    first = times.next_with_source(after_ms)
+    last_ms = times.last_ms(after_ms, bound_ms)
     if count == 0 or first is None or last_ms is None:
         return None
     return Missed(from_ms=first[0], to_ms=last_ms, count=count, reason=reason, source=first[1])

@@ -19,7 +19,8 @@ from edgecron.base.units import format_duration_ms, to_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.model.choices import CatchUp
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.planning.next_fire import PlanTimes, Timing
+from edgecron.planning.next_fire import PlanTimes, Timing, WindowedTimes
+from edgecron.planning.windows import windows_of
 from edgecron.triggers import (
     AfterEndTrigger,
     AfterTrigger,
@@ -99,12 +100,15 @@ def compile_spec(
             if trigger.text not in known:
                 _check_future(trigger, now)
     canonical = replace(spec, triggers=texts)
+    timing = timing_of(canonical, triggers, seed=seed)
+    if now is not None and not _has_events(triggers):
+        _check_windows(spec.name, timing, to_ms(now))
     return CompiledSpec(
         spec=canonical,
         compiled=f"[{','.join(dump_trigger(trigger) for trigger in triggers)}]",
         on_boot=is_on_boot(triggers),
         upstreams=upstreams_of(spec.name, triggers),
-        timing=timing_of(canonical, triggers, seed=seed),
+        timing=timing,
         warnings=tuple(warning for trigger in triggers for warning in trigger.warnings),
     )
 
@@ -142,12 +146,33 @@ def when_words(compiled: str) -> str:
         return ""
 
 
+def _check_windows(name: str, timing: Timing, now_ms: int) -> None:
+    """Refuse windows that exclude every coming time."""
+    after_ms = max(now_ms, (timing.from_ms or 0) - 1)
+    excluded = None if timing.excluded is None else timing.excluded.next_with_source(after_ms)
+    until_ms = timing.until_ms
+    if excluded is None or (until_ms is not None and excluded[0] > until_ms):
+        return
+    found = timing.times.next_with_source(after_ms)
+    if found is None or (until_ms is not None and found[0] > until_ms):
+        raise InvalidInput(
+            f"schedule {name!r} would never run: its windows exclude all its times",
+            hint="see: edgecron help windows",
+        )
+
+
 def timing_of(spec: ScheduleSpec, triggers: list[Trigger], *, seed: bytes) -> Timing:
     """Combine what planning needs: times, and the policies about them."""
     policies = spec.policies
+    times: PlanTimes = combine(triggers)
+    excluded: PlanTimes | None = None
+    windows = windows_of(policies, spec.timezone)
+    if windows is not None:
+        excluded = WindowedTimes(times, windows, is_open=False)
+        times = WindowedTimes(times, windows, is_open=True)
     return Timing(
         name=spec.name,
-        times=combine(triggers),
+        times=times,
         seed=seed,
         catch_up=policies.catch_up,
         max_late_ms=None if policies.max_late_s is None else round(policies.max_late_s * 1000),
@@ -156,7 +181,15 @@ def timing_of(spec: ScheduleSpec, triggers: list[Trigger], *, seed: bytes) -> Ti
         until_ms=None if spec.until_at is None else to_ms(spec.until_at),
         max_runs=spec.max_runs,
         after_end_ms=_after_end_ms(triggers),
+        windows=windows,
+        excluded=excluded,
     )
+
+
+def _has_events(triggers: Sequence[Trigger]) -> bool:
+    """Whether a trigger has no plan times of its own."""
+    events = (TriggerKind.BOOT, TriggerKind.AFTER, TriggerKind.AFTER_END)
+    return any(trigger.kind in events for trigger in triggers)
 
 
 def is_on_boot(triggers: Sequence[Trigger]) -> bool:
@@ -196,6 +229,9 @@ def find_outdated(found: Iterable[ZonedTimes], *, only_local: bool) -> list[int]
     outdated = []
     kept: dict[tuple[str, int, str], int] = {}  # since when a next time is the first one
     for one in found:
+        if one.has_windows:
+            outdated.append(one.schedule_id)  # Few schedules have any.
+            continue
         key = (one.compiled, one.plan_ms, one.source)
         if one.is_plain and kept.get(key, one.plan_ms) <= one.after_ms < one.plan_ms:
             continue
@@ -236,6 +272,9 @@ def timing_words(spec: ScheduleSpec) -> tuple[object, ...]:
         spec.until_at,
         spec.max_runs,
         spec.policies.jitter_s,
+        spec.policies.between,
+        spec.policies.not_between,
+        spec.policies.except_days,
     )
 
 

@@ -11,6 +11,7 @@ from edgecron.model.engine import Offers
 from edgecron.model.machine_conditions import NOTHING_KNOWN, MachineCondition
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, FirePlan
+from edgecron.planning.windows import Windows
 
 BEAT_MS = 600_000  # how often an engine renews the heartbeat of its runs: rarely, to spare flash
 STALE_MS = 3 * BEAT_MS  # after this, a run without heartbeat is shown as stale
@@ -217,6 +218,8 @@ class QueuedRow(NamedTuple):
     needs: tuple[str, ...]
     needs_deadline_s: float
     is_backfill: bool
+    plan_ms: int
+    windows: Windows | None
 
     @property
     def key(self) -> tuple[int, str, str]:

@@ -320,7 +320,7 @@ class Store(Protocol):
 
     def settle_timeless(
         self,
-        settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]],
+        settled: Sequence[tuple[Retimed, tuple[Missed, ...], ScheduleSpec]],
         *,
         boot_id: str,
         booted_ms: int,

@@ -17,7 +17,7 @@ from edgecron.formats.document_values import Problem
 from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS, Table, default_of, trigger_key
 from edgecron.formats.option_texts import check_variable
 from edgecron.model.choices import JobKind
-from edgecron.model.options import OPTIONS, Group, Option, OptionType
+from edgecron.model.options import LISTS, OPTIONS, Group, Option, OptionType
 
 Texts = Mapping[str, str]
 _SWITCH = ("false", "true")
@@ -26,6 +26,9 @@ _KINDS = (JobKind.COMMAND.value, JobKind.SHELL.value)
 _OWN_HINTS = {
     "timezone": "an IANA name such as Europe/Berlin, or local",
     "env": "environment variables, KEY=VALUE, one per line",
+    "between": "21:00-05:00, MON-FRI or 21:00-05:00 MON-FRI, one per line: run only then",
+    "not_between": "as between, one per line: do not run then",
+    "except": "2026-12-24 or 2026-12-24..2027-01-02, one per line: do not run on these days",
     "needs": "success:NAME:8h, online, ac-power: one per line",
     "scope": "KIND:ID, one per line: fire once for each",
 }
@@ -37,7 +40,7 @@ _TITLES = {
 }
 _FIRST = ("timezone", "cwd", "env", "description", "group")  # in the first section
 _OTHER_FIELDS = ("allow_fast", "queue", "enabled")  # the form has no field for these
-_LISTS = ("needs", "scope")
+_LISTS = ("between", "not_between", "except", "needs", "scope")
 _JOB_KEYS = tuple(JOBS)
 
 
@@ -63,7 +66,7 @@ _FORMS = {
     OptionType.SWITCH: FieldKind.CHOICE,
     OptionType.LINES: FieldKind.LINES,
     OptionType.VARIABLES: FieldKind.LINES,
-    OptionType.CONDITIONS: FieldKind.LINES,
+    **dict.fromkeys(LISTS, FieldKind.LINES),
     OptionType.SCOPES: FieldKind.LINES,
 }
 

@@ -13,7 +13,7 @@ from edgecron.formats.document_writing import JOBS, TRIGGERS, Table, default_of,
 from edgecron.model.changes import Change
 from edgecron.model.choices import Status
 from edgecron.model.listing import Recent, ScheduleLine, ScheduleState, standing_of, state_of
-from edgecron.model.options import OPTIONS, POLICIES, OptionType
+from edgecron.model.options import LISTS, OPTIONS, POLICIES
 from edgecron.model.schedule import Schedule
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers.zones import LOCAL, local_zone_name
@@ -41,8 +41,8 @@ from edgecron.views.times import local_time, weekday_time
 UPCOMING = 10
 _ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
 _SHOWN_ELSEWHERE = {*TRIGGERS, *JOBS, "description", "timezone", "queue", "enabled"}
-# Conditions are shown with the bounds.
-_POLICIES = tuple(one.name for one in POLICIES if one.type is not OptionType.CONDITIONS)
+# Conditions and windows are shown with the bounds.
+_POLICIES = tuple(one.name for one in POLICIES if one.type not in LISTS)
 _AWAY, _VALUE = 9, 12  # columns of a distance, and of a value before its explanation
 
 

@@ -7,6 +7,7 @@ the end of runs counts as if runs took no time.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from datetime import date, datetime, timedelta
 from itertools import pairwise
@@ -15,7 +16,9 @@ from edgecron.base.errors import SENSELESS
 from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.measures import Recurrence
+from edgecron.planning.next_fire import WindowedTimes
 from edgecron.planning.times import load_triggers
+from edgecron.planning.windows import find_windows
 from edgecron.triggers import EveryTrigger, Triggers, combine, load_zone
 
 DAYS, HOURS = 7, 24
@@ -125,7 +128,9 @@ class WeekTally:
         ):
             moved_ms = run_ms
             since_ms = max(since_ms, plan_ms + 1, run_ms + 1)
-        if one.after_end_ms is None:
+        if not one.between == one.not_between == one.except_days == "[]":
+            counts = _count_within(one, week, since_ms, last_ms)
+        elif one.after_end_ms is None:
             counts = self._count_known(one.compiled, since_ms, last_ms)
         else:
             first_ms = moved_ms or plan_ms
@@ -152,6 +157,20 @@ class WeekTally:
             times = combine(load_triggers(compiled))
             self._known[key] = _count_times(times, self._week, since_ms, last_ms)
         return list(self._known[key])
+
+
+def _count_within(one: Recurrence, week: Week, since_ms: int, last_ms: int) -> list[int]:
+    """Count the plan times within windows. An interval after the end has none that is known."""
+    texts = (json.loads(column) for column in (one.between, one.not_between, one.except_days))
+    between, not_between, except_days = texts
+    windows = find_windows(between, not_between, except_days, one.timezone)
+    assert windows is not None
+    times = WindowedTimes(combine(load_triggers(one.compiled)), windows, is_open=True)
+    bounds_ms = [
+        min(max(at_ms, since_ms), max(last_ms + 1, since_ms))
+        for at_ms in (*week.starts_ms, week.end_ms)
+    ]
+    return [times.count_ms(start - 1, end - 1) for start, end in pairwise(bounds_ms)]
 
 
 def _count_times(times: Triggers, week: Week, since_ms: int, last_ms: int) -> list[int]:

@@ -8,9 +8,10 @@ from enum import StrEnum
 
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import dataclass
+from edgecron.model.choices import Reason
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
-from edgecron.planning.next_fire import Timing, count_planned, resolve_due_ms
+from edgecron.planning.next_fire import Timing, count_planned, is_excluded, resolve_due_ms
 
 MINUTE_MS = 60_000
 
@@ -25,6 +26,7 @@ class Verdict(StrEnum):
     HELD = "held"  # the pause of the schedule skips it
     BROKEN = "broken"  # the triggers can't be read
     NO_TIME = "no_time"  # no trigger has such a time
+    EXCLUDED = "excluded"  # it lies outside of the windows of the schedule
     NOT_MADE = "not_made"  # the schedule was made later
     TOO_EARLY = "too_early"  # before --from
     ENDED = "ended"  # after --until
@@ -86,9 +88,7 @@ def explain(
     """Explain a time by the recorded runs and by what the schedule says."""
     at_ms, now_ms = to_ms(at), to_ms(now)
     timing = words.timing
-    found = None if timing is None else timing.times.next_with_source(at_ms - 1)
-    if found is not None and found[0] > last_of(at_ms):
-        found = None
+    found = None if timing is None else _find_time(timing, at_ms)
     plan_ms = None if found is None else found[0]
     due_ms = None
     if plan_ms is not None and timing is not None:
@@ -98,6 +98,14 @@ def explain(
     if plan_ms is None and timing is not None:
         # A range of missed times also covers instants that are no plan times.
         runs = [run for run in runs if not _is_only_covered(run, at_ms)]
+    elif plan_ms is not None and timing is not None and timing.windows is not None:
+        # Ranges of excluded times and of others can cover the same span.
+        is_out = is_excluded(timing, plan_ms)
+        runs = [
+            run
+            for run in runs
+            if (run.reason is Reason.EXCLUDED) == is_out or not _is_only_covered(run, at_ms)
+        ]
     if runs:
         verdict = Verdict.RECORDED
     elif timing is None and not words.is_removed:
@@ -129,6 +137,15 @@ def explain(
     )
 
 
+def _find_time(timing: Timing, at_ms: int) -> tuple[int, str] | None:
+    """Find the plan time that is meant, also one that windows exclude."""
+    for times in (timing.times, timing.excluded):
+        found = None if times is None else times.next_with_source(at_ms - 1)
+        if found is not None and found[0] <= last_of(at_ms):
+            return found
+    return None
+
+
 def _is_only_covered(run: Execution, at_ms: int) -> bool:
     first, last = run.missed_from_at, run.missed_to_at
     if first is None or last is None:
@@ -151,6 +168,8 @@ def _judge(
         return Verdict.ENDED
     if plan_ms < to_ms(schedule.created_at):
         return Verdict.NOT_MADE
+    if is_excluded(timing, plan_ms):
+        return Verdict.EXCLUDED
     decided_ms = to_ms(schedule.decided_until)
     if plan_ms > decided_ms:
         if schedule.vanished_at is not None:

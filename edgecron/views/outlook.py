@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
+from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Overlap, Status, WaitsFor
 from edgecron.model.listing import Idle
@@ -13,6 +14,7 @@ from edgecron.model.schedule import Schedule
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.planning.next_fire import Missed
 from edgecron.planning.overlap import Admission, Occupancy, admit_fire
+from edgecron.planning.windows import windows_of
 
 Scope = tuple[str, str]
 
@@ -114,6 +116,7 @@ def judge_active(
     """Return what each active run of a schedule waits for; `executions` are in order of start."""
     is_held = _is_paused(schedule, now=now)
     absent = _absent_of(schedule)
+    windows = windows_of(schedule.spec.policies, schedule.spec.timezone)
     judged: list[ActiveRun] = []
     first_of: dict[Scope, Execution] = {}
     backfills: dict[Scope, Execution] = {}
@@ -128,7 +131,8 @@ def judge_active(
             elif is_held and run.cause is not Cause.MANUAL:
                 waits_for = WaitsFor.RESUME
             elif run.due_at > now:
-                waits_for = WaitsFor.TIME
+                is_shut = windows is not None and not windows.is_open(to_ms(now))
+                waits_for = WaitsFor.WINDOW if is_shut else WaitsFor.TIME
             elif run.waiting_for is not None:
                 waits_for = WaitsFor.CONDITION
             elif before is not None and before.cancel_requested_at is not None:

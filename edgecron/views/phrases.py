@@ -189,6 +189,14 @@ def needs_words(policies: Policies) -> str:
     return f"{words}; a run waits up to {seconds_words(policies.needs_deadline_s)}"
 
 
+def windows_words(policies: Policies) -> str:
+    """Say when runs can start: `between 21:00-05:00, except 2026-12-24`; empty for any time."""
+    words = [f"between {text}" for text in policies.between]
+    words += [f"not between {text}" for text in policies.not_between]
+    words += [f"except {text}" for text in policies.except_days]
+    return ", ".join(words)
+
+
 def group_words(schedule: Schedule) -> str:
     """Return the group of a schedule and its limit; empty if it has none."""
     if schedule.spec.group is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.base.units import from_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import ON_TIME_MS, Cause, JobKind, Reason, Status
+from edgecron.planning.windows import windows_of
 from edgecron.views.phrases import (
     count_words,
     covered_range,
@@ -35,6 +36,7 @@ NOT_RUN = {
     "rescheduled": "the previous run was rescheduled past this time",
     "jitter": "jitter delayed the previous run past this time; the jitter exceeds the interval",
     "condition": "a condition in --needs was not met in time",
+    "excluded": "the time lies outside the windows of the schedule",
     "removed": "the schedule was removed",
     "request": "a user cancelled it",
     "replaced": "a newer run replaced it",
@@ -149,6 +151,9 @@ def _moved_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now
     due = near_time(run.due_at, zone=zone, now=now)
     if timedelta(0) <= run.due_at - run.plan_at <= timedelta(seconds=jitter_s):
         return f" (delayed to {due} by its jitter)"
+    windows = windows_of(spec.policies, spec.timezone)
+    if windows is not None and windows.span_at(to_ms(run.due_at)).start_ms == to_ms(run.due_at):
+        return f" (held back until its window opened at {due})"
     return f" (rescheduled to {due})"
 
 

@@ -6,13 +6,15 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
+from edgecron.base.units import to_ms
 from edgecron.formats.document_writing import value_text
 from edgecron.model.choices import Cause, WaitsFor
 from edgecron.model.conditions import read_condition
 from edgecron.model.engine import find_program
 from edgecron.model.listing import Idle, standing_of, upstreams
-from edgecron.model.options import JOB_OPTIONS, POLICIES, OptionType
+from edgecron.model.options import JOB_OPTIONS, LISTS, POLICIES, OptionType
 from edgecron.planning.overlap import Admission
+from edgecron.planning.windows import windows_of
 from edgecron.views.phrases import (
     count_words,
     due_words,
@@ -26,6 +28,7 @@ from edgecron.views.phrases import (
     recorded_words,
     runner_words,
     waiting_words,
+    windows_words,
 )
 from edgecron.views.run_words import NOT_RUN
 from edgecron.views.times import distance, local_time, near_time
@@ -69,6 +72,7 @@ def bound_lines(schedule: Schedule, *, zone: tzinfo) -> list[tuple[str, str]]:
     lines = [
         ("group", group_words(schedule)),
         ("needs", needs_words(spec.policies)),
+        ("windows", windows_words(spec.policies)),
         ("from", local_time(spec.from_at, zone=zone, absent="")),
         ("until", local_time(spec.until_at, zone=zone, absent="")),
         ("max runs", str(spec.max_runs or "")),
@@ -88,7 +92,7 @@ def policy_words(policies: Policies) -> str:
     for option in POLICIES:
         value = getattr(policies, option.field or "")
         is_shown = option.name in ALWAYS_SHOWN or value != option.default_value
-        if is_shown and option.type is not OptionType.CONDITIONS:
+        if is_shown and option.type not in LISTS:
             text = value_text(option, value)
             shown = ", ".join(map(str, text)) if isinstance(text, list) else str(text)
             shown = shown.lower() if isinstance(value, bool) else shown
@@ -222,6 +226,8 @@ def waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
     if run.waits_for is WaitsFor.CONDITION and waits is not None:
         return waits
     words = {
+        WaitsFor.WINDOW: "waits for its window, which opens at"
+        f" {near_time(run.execution.due_at, zone=zone, now=now)}",
         WaitsFor.TIME: due_words(run.execution, zone=zone, now=now),
         WaitsFor.RESUME: "waits for the end of the pause",
         WaitsFor.ENGINE: "no engine is running",
@@ -254,6 +260,10 @@ def _becomes(outlook: Outlook, fire: FireNow, *, now: datetime) -> str:
         return "would not run: its program no longer declares it"
     if not standing.enabled or (until is not None and until > now):
         return "would be skipped: the schedule is paused"
+    policies, timezone = outlook.schedule.spec.policies, outlook.schedule.spec.timezone
+    windows = windows_of(policies, timezone)
+    if windows is not None and not windows.is_open(to_ms(now)):
+        return f"would be skipped: outside its windows ({windows_words(policies)})"
     if outlook.idle is Idle.UPSTREAM and set(upstreams(standing)) <= set(standing.gone_upstreams):
         return "does not come: only 'edgecron run' starts it"
     if fire.admission is Admission.RUN and outlook.unmet is not None:

@@ -52,6 +52,7 @@ LANDED = {
     "0031_unwell_indexes.sql": "bc331825fd3e1ef06d5f5ca9fdbb037edf360ffd21ff3888cd2f9cffa90546a3",
     "0032_silence.sql": "1f45e2fa3cfe352d692b0d8364625961c49b178eb2bcc1dd9e66d7e978a5f260",
     "0033_run_limits.sql": "9fb5f520d74d6a35c4f00189cfcbf1a9e79e02fa0bcf8424a434f69b029f365c",
+    "0034_windows.sql": "a8c1f79080f18bb5eedac59cd04ab11f48127890ba81f19a06d68ccf83f73f81",
 }
 
 

@@ -63,7 +63,9 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     ),
     "blocked": lambda store, bench: Blocked().find_all_keys(store),
     "wake": lambda store, bench: within(store, lambda: wake_for_success(store, "s1")),
-    "wake a schedule": lambda store, bench: within(store, lambda: wake_schedule(store, 3)),
+    "wake a schedule": lambda store, bench: within(
+        store, lambda: wake_schedule(store, 3, now_ms=bench.now)
+    ),
     "bring_back_queued": lambda store, bench: store.bring_back_queued(
         now_ms=bench.now - 1, ahead_ms=bench.now - 1
     ),
@@ -80,7 +82,7 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
         now_ms=bench.now,
     ),
     "remove": lambda store, bench: store.remove_schedule(
-        bench.store.get_schedule("s290"), missed=None, now_ms=bench.now
+        bench.store.get_schedule("s290"), missed=(), now_ms=bench.now
     ),
     "is_decided_early": lambda store, bench: store.is_decided_early(
         bench.store.get_schedule("s3"), now_ms=bench.now

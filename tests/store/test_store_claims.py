@@ -147,7 +147,7 @@ def test_a_removal_between_look_and_claim_wins(bench: Bench) -> None:
     schedule = bench.add()
     bench.clock.advance_ms(MINUTE)
     seen = bench.decide(bench.look())
-    assert bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
+    assert bench.store.remove_schedule(schedule, missed=(), now_ms=bench.now)
 
     batch = bench.claim(seen)
 

@@ -249,7 +249,7 @@ def test_what_never_started_of_a_removed_schedule_is_cancelled(
 ) -> None:
     [row] = bench.store.find_running()
     schedule = bench.store.get_schedule("backup")
-    bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
+    bench.store.remove_schedule(schedule, missed=(), now_ms=bench.now)
 
     assert bench.store.requeue(row.execution_id, row.lease_token, now_ms=bench.now)
 
@@ -262,7 +262,7 @@ def test_what_runs_when_its_schedule_is_removed_ends_as_usual(
     bench: Bench, granted: Granted
 ) -> None:
     schedule = bench.store.get_schedule("backup")
-    bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
+    bench.store.remove_schedule(schedule, missed=(), now_ms=bench.now)
 
     assert bench.end(granted) == [True]
 

@@ -168,9 +168,7 @@ def test_what_is_forgotten_is_nowhere_in_the_files(
     schedule = bench.add(with_secret)
     run_once(bench)
     if is_removed:
-        bench.store.remove_schedule(
-            bench.store.get_schedule("backup"), missed=None, now_ms=bench.now
-        )
+        bench.store.remove_schedule(bench.store.get_schedule("backup"), missed=(), now_ms=bench.now)
     else:
         edit(bench, "backup", lambda _: spec)
     assert b"hunter2" in everything_in(tmp_path)

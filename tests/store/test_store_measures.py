@@ -147,7 +147,7 @@ def test_no_count_falls_when_runs_and_their_schedule_are_removed_for_good(bench:
     run_once(bench, duration_ms=40, late_ms=20)
     for name in ("gone", "gone-too"):
         schedule = bench.store.get_schedule(name)
-        bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
+        bench.store.remove_schedule(schedule, missed=(), now_ms=bench.now)
     bench.add(make_spec("stays"))
     run_once(bench, duration_ms=70)
     database = bench.store

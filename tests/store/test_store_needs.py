@@ -324,7 +324,7 @@ def test_what_waits_can_be_withdrawn(pair: Bench, how: str) -> None:
         pair.store.cancel_queued(row.id, now_ms=pair.now)
     else:
         schedule = pair.store.get_schedule("report")
-        pair.store.remove_schedule(schedule, missed=None, now_ms=pair.now)
+        pair.store.remove_schedule(schedule, missed=(), now_ms=pair.now)
 
     after = pair.store.find_execution(row.id)
     assert after is not None

@@ -61,7 +61,7 @@ def test_a_run_by_hand_ignores_a_pause(bench: Bench) -> None:
 @pytest.mark.failure(26)
 def test_a_run_of_a_schedule_that_was_removed_meanwhile_is_not_queued(bench: Bench) -> None:
     schedule = bench.add()
-    bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
+    bench.store.remove_schedule(schedule, missed=(), now_ms=bench.now)
     fire = Fire(plan_ms=bench.now, due_ms=bench.now, cause=Cause.MANUAL, fire_key="manual:1")
 
     decided = bench.store.enqueue_fire(schedule, fire, now_ms=bench.now)

@@ -149,7 +149,7 @@ def test_a_schedule_of_the_name_of_a_removed_one_remembers_nothing(
 ) -> None:
     end(bench, granted, {"cursor": "41"})
     schedule = bench.store.get_schedule("backup")
-    bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
+    bench.store.remove_schedule(schedule, missed=(), now_ms=bench.now)
 
     bench.add()
 

@@ -513,7 +513,7 @@ def test_no_id_is_given_twice_when_all_is_removed_but_the_newest(bench: Bench) -
     bench.add()
     ids = live(bench, 5)
     schedule = bench.store.get_schedule("backup")
-    bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
+    bench.store.remove_schedule(schedule, missed=(), now_ms=bench.now)
     later(bench, 500)
     prune(bench, keep(history_age_s=DAY_S))
     assert left(bench) == ids[-1:]
@@ -530,7 +530,7 @@ def test_no_id_is_given_twice_when_all_is_removed_but_the_newest(bench: Bench) -
 def test_a_removed_schedule_goes_when_its_runs_have_gone(bench: Bench) -> None:
     bench.add(make_spec("gone"))
     live(bench, 5)
-    bench.store.remove_schedule(bench.store.get_schedule("gone"), missed=None, now_ms=bench.now)
+    bench.store.remove_schedule(bench.store.get_schedule("gone"), missed=(), now_ms=bench.now)
     bench.add(make_spec("stays"))
     later(bench, 500)
     live(bench, 1)
@@ -546,7 +546,7 @@ def test_a_removed_schedule_goes_when_its_runs_have_gone(bench: Bench) -> None:
 
 def test_the_highest_id_of_a_schedule_stays_so_that_it_is_not_given_again(bench: Bench) -> None:
     bench.add(make_spec("gone"))
-    bench.store.remove_schedule(bench.store.get_schedule("gone"), missed=None, now_ms=bench.now)
+    bench.store.remove_schedule(bench.store.get_schedule("gone"), missed=(), now_ms=bench.now)
     later(bench, 500)
 
     prune(bench, keep(history_age_s=DAY_S))
@@ -562,7 +562,7 @@ def test_many_revisions_of_a_removed_schedule_go_in_several_transactions(bench: 
                INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
                SELECT 1, i, 0, 'test', '{}' FROM n"""
         )
-    bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
+    bench.store.remove_schedule(schedule, missed=(), now_ms=bench.now)
     bench.add(make_spec("stays"))
     later(bench, 500)
 
@@ -585,7 +585,7 @@ def test_a_transaction_deletes_few_rows_of_removed_schedules(bench: Bench, scope
         name = f"gone{number}"
         pairs = tuple(("device", f"d{one}") for one in range(scopes if number < 12 else 1))
         bench.add(make_spec(name, scopes=pairs or (("global", ""),)))
-        bench.store.remove_schedule(bench.store.get_schedule(name), missed=None, now_ms=bench.now)
+        bench.store.remove_schedule(bench.store.get_schedule(name), missed=(), now_ms=bench.now)
     bench.add(make_spec("stays"))
     later(bench, 500)
     kept = count_definitions(bench)

@@ -66,6 +66,9 @@ FULL = ScheduleSpec(
         on_interrupt=OnInterrupt.RETRY,
         ok_codes=(0, 3),
         notify=("mail", "chat"),
+        between=("21:00-05:00", "SAT,SUN"),
+        not_between=("23:00-24:00 MON",),
+        except_days=("2026-12-24", "2027-01-01..2027-01-06"),
         priority=7,
         jitter_s=30,
         keep_awake=True,
@@ -148,7 +151,7 @@ def test_the_second_of_two_changes_of_what_was_read_loses(bench: Bench) -> None:
 
     first = bench.store.pause_schedule(schedule, until_ms=None, following=None, now_ms=bench.now)
     second = bench.store.pause_schedule(schedule, until_ms=None, following=None, now_ms=bench.now)
-    removed = bench.store.remove_schedule(schedule, missed=None, now_ms=bench.now)
+    removed = bench.store.remove_schedule(schedule, missed=(), now_ms=bench.now)
 
     assert (first, second, removed) == (True, False, False)
     assert bench.store.get_schedule("backup").revision == 2
@@ -167,7 +170,7 @@ def test_a_change_of_anything_else_keeps_the_next_time(bench: Bench) -> None:
 def test_a_removed_name_can_be_used_again_and_history_stays(bench: Bench) -> None:
     old = bench.add()
     bench.run()
-    bench.store.remove_schedule(old, missed=None, now_ms=bench.now)
+    bench.store.remove_schedule(old, missed=(), now_ms=bench.now)
 
     new = bench.add()
 
@@ -273,7 +276,7 @@ def test_resuming_records_what_was_held_and_decides_the_boot_that_passed(bench: 
 
     assert bench.store.resume_schedule(
         paused,
-        retiming=Retiming(next=following, decided_until_ms=bench.now, missed=span),
+        retiming=Retiming(next=following, decided_until_ms=bench.now, missed=(span,)),
         boot_id="boot-2",
         now_ms=bench.now,
     )

@@ -152,7 +152,7 @@ def test_a_schedule_that_is_decided_into_the_future_was_moved_by_a_clock_or_by_a
 def test_a_removed_schedule_is_left_alone_and_a_paused_one_is_idle(bench: Bench) -> None:
     gone = bench.add(make_spec("gone", "@daily"))
     held = bench.add(make_spec("held", "@daily"))
-    bench.store.remove_schedule(gone, missed=None, now_ms=bench.now)
+    bench.store.remove_schedule(gone, missed=(), now_ms=bench.now)
     bench.store.pause_schedule(held, until_ms=None, following=None, now_ms=bench.now)
     early_ms = bench.now - 24 * HOUR_MS
 

@@ -91,6 +91,9 @@ POLICIES = st.builds(
     ).map(tuple),
     needs_deadline_s=SECONDS,
     durability=st.sampled_from(list(Durability)),
+    between=st.sampled_from([(), ("21:00-05:00",), ("SAT,SUN", "9:00-24:00 MON-FRI")]),
+    not_between=st.sampled_from([(), ("12:00-13:00",)]),
+    except_days=st.sampled_from([(), ("2026-12-24",), ("2026-12-24..2027-01-02", "2027-05-01")]),
     notify=st.sampled_from([(), ("off",), ("mail",), ("mail", "chat.2")]),
 )
 SPECS = st.builds(

@@ -30,14 +30,16 @@ _SELECT = """SELECT id, revision, name, enabled AND trigger_error IS NULL, next_
             SELECT 1 FROM schedule_revisions AS r
             WHERE r.schedule_id = schedules.id AND r.revision = schedules.revision)
     FROM schedules WHERE deleted_at IS NULL """
-# The longest time that a queued row waits for its due time. Only a retry has one in the future.
+# The longest time that a queued row waits for its due time: of a retry. A row that waits for a
+# window waits for it again.
 _MOST_DELAY_MS = """iif(cause != 'retry', 0, 1100 * coalesce(
     (SELECT snapshot ->> 'retry_max_delay_s' FROM schedule_revisions AS r
      WHERE r.schedule_id = executions.schedule_id AND r.revision <= executions.revision
      ORDER BY r.revision DESC LIMIT 1),
     (SELECT retry_max_delay_s FROM schedules AS s WHERE s.id = executions.schedule_id)))"""
-_CALENDAR = """EXISTS (SELECT 1 FROM json_each(compiled)
-    WHERE value ->> '$.kind' IN ('cron', 'at'))"""
+_HAS_WINDOWS = "(between_times != '[]' OR not_between_times != '[]' OR except_days != '[]')"
+_CALENDAR = f"""({_HAS_WINDOWS} OR EXISTS (SELECT 1 FROM json_each(compiled)
+    WHERE value ->> '$.kind' IN ('cron', 'at')))"""
 
 
 def find_last_id(database: Database) -> int:
@@ -122,18 +124,20 @@ def find_intervals(
 
 
 def find_zoned(database: Database, *, ids: range = ALL_IDS) -> list[ZonedTimes]:
-    """Return values that show if next times still hold, per schedule with a cron trigger.
+    """Return values that show if next times still hold, per schedule with cron or windows.
 
     This reads no more than it must: a database can have a million of them.
     """
     return [
-        ZonedTimes(row[0], row[1], row[2], row[3], row[4] or "", bool(row[5]))
+        ZonedTimes(row[0], row[1], row[2], row[3], row[4] or "", bool(row[5]), bool(row[6]))
         for row in database.rows(
-            """SELECT id, compiled, max(decided_until, coalesce(from_at, 0) - 1), next_plan_at,
+            f"""SELECT id, compiled, max(decided_until, coalesce(from_at, 0) - 1), next_plan_at,
                    next_source,
-                   paused_until IS NULL AND after_end_ms IS NULL AND repeats_since IS NULL
+                   paused_until IS NULL AND after_end_ms IS NULL AND repeats_since IS NULL,
+                   {_HAS_WINDOWS}
                FROM schedules
-               WHERE deleted_at IS NULL AND next_plan_at IS NOT NULL AND compiled LIKE '%cron%'
+               WHERE deleted_at IS NULL AND next_plan_at IS NOT NULL
+                   AND (compiled LIKE '%cron%' OR {_HAS_WINDOWS})
                    AND id BETWEEN :first_id AND :last_id""",
             {"first_id": ids.start, "last_id": ids.stop - 1},
         )
@@ -171,7 +175,7 @@ def find_timeless(database: Database, *, limit: int) -> list[KeptTimes]:
 
 def settle_timeless(
     database: Database,
-    settled: Sequence[tuple[Retimed, Missed | None, ScheduleSpec]],
+    settled: Sequence[tuple[Retimed, tuple[Missed, ...], ScheduleSpec]],
     *,
     boot_id: str,
     booted_ms: int,
@@ -201,9 +205,9 @@ def settle_timeless(
                        WHERE id = :id AND on_boot AND updated_at >= :booted""",
                     {"id": kept.schedule_id, "boot": boot_id, "booted": booted_ms},
                 )
-            if missed is not None:
+            for one in missed:
                 record_missed(
-                    database, kept.schedule_id, kept.revision, spec, missed,
+                    database, kept.schedule_id, kept.revision, spec, one,
                     scopes=spec.scopes, now_ms=now_ms,
                 )  # fmt: skip
     return done

@@ -9,6 +9,7 @@ from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, Missed
 from edgecron.planning.overlap import Admission, running_limit
+from edgecron.planning.windows import windows_of
 from edgecron.store.contract import Broken, Claimant, Decided, Granted
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.limits import Needs, RunCounts, ScopeKey
@@ -135,10 +136,11 @@ class FireWriter:
         unmet = None
         if policies.needs:
             unmet = self._needs.find_unmet(policies.needs, fire.cause, schedule_id=schedule_id)
-        direct = self._direct and unmet is None
+        is_shut = not _may_start(spec, fire, self._now_ms)
+        direct = self._direct and unmet is None and not is_shut
         taken = None
         if _may_be_skipped(spec, fire) and self._counts.occupancy(key).active:
-            if unmet is None and self._takes_over(key, spec, fire):
+            if unmet is None and not is_shut and self._takes_over(key, spec, fire):
                 taken = take_over_catch_up(
                     self._database, key, plan_ms=fire.plan_ms, now_ms=self._now_ms
                 )
@@ -185,7 +187,7 @@ class FireWriter:
         # No id means that this fire was decided before: its row exists, and no run starts.
         for execution_id in self._rows.write():
             new = self._rows.decided.pop()
-            self._replace(key, spec, by=execution_id, is_owed=unmet is not None)
+            self._replace(key, spec, by=execution_id, is_owed=unmet is not None or is_shut)
             self._rows.decided.append(new)  # after the runs that it replaced
         return True
 
@@ -226,8 +228,8 @@ class FireWriter:
     def _replace(self, key: ScopeKey, spec: ScheduleSpec, *, by: int, is_owed: bool) -> None:
         """End the oldest active runs, so that the new one gets their place.
 
-        A run that waits for a condition replaces queued runs now, and running ones when the
-        condition is met.
+        A run that waits for a condition or a window replaces queued runs now, and running ones
+        when it no longer waits.
         """
         limit = running_limit(spec.policies.overlap, spec.policies.max_running) or 1
         count = self._counts.occupancy(key).active - limit
@@ -269,6 +271,14 @@ def overlapped(fire: Fire, before: Missed | None) -> Missed:
     return Missed(
         from_ms=first_ms, to_ms=fire.plan_ms, count=count, reason=Reason.OVERLAP, source=source
     )
+
+
+def _may_start(spec: ScheduleSpec, fire: Fire, now_ms: int) -> bool:
+    """Whether the windows of a schedule let a fire start now."""
+    windows = windows_of(spec.policies, spec.timezone)
+    if windows is None or fire.cause is Cause.MANUAL:
+        return True
+    return windows.may_start(fire.due_ms, now_ms=now_ms)
 
 
 def _may_be_skipped(spec: ScheduleSpec, fire: Fire) -> bool:

@@ -23,7 +23,7 @@ from edgecron.store.sqlite.fires import FireWriter
 from edgecron.store.sqlite.limits import RunCounts
 from edgecron.store.sqlite.max_runs import count_planned
 from edgecron.store.sqlite.revisions import columns_of, find_compiled, note_broken
-from edgecron.store.sqlite.rows import spec_of
+from edgecron.store.sqlite.rows import spec_of, windows_in
 from edgecron.store.sqlite.waiting_rows import wake_for_success
 
 # The WHAT of `after NAME:WHAT` that each end matches.
@@ -310,13 +310,22 @@ def _set_after_end(database: Database, row: _EndedRow, after_end_ms: int) -> Non
     the time, unless it is that of a backfill. The plan time is later than all decided ones, even
     if a fire was moved and ran before its time.
     """
-    [(name, jitter_s, decided_until_ms)] = database.rows(
-        "SELECT name, jitter_s, decided_until FROM schedules WHERE id = :id",
+    [(name, jitter_s, decided_until_ms, *columns)] = database.rows(
+        """SELECT name, jitter_s, decided_until,
+               between_times, not_between_times, except_days, timezone
+           FROM schedules WHERE id = :id""",
         {"id": row.schedule_id},
     )
     at_ms = row.finished_ms + min(after_end_ms, MAX_DURATION_MS)
-    plan_ms = max(at_ms, decided_until_ms + 1)
     jitter_ms = round(jitter_s * 1000)
+    windows = windows_in(*columns)
+    if windows is not None:
+        opens_ms = windows.next_open_ms(at_ms)
+        if opens_ms is None:
+            return
+        at_ms = opens_ms
+        jitter_ms = windows.last_due_ms(at_ms, at_ms + jitter_ms) - at_ms
+    plan_ms = max(at_ms, decided_until_ms + 1)
     database.change(
         """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run, next_source = :source
            WHERE id = :id AND enabled AND trigger_error IS NULL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgecron.base.errors import SENSELESS
 from edgecron.model.choices import Reason
-from edgecron.planning.next_fire import missed_until, next_after_pause
+from edgecron.planning.next_fire import next_after_pause, passed_until
 from edgecron.store.contract import Broken
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.revisions import load_schedules, note_broken
@@ -73,7 +73,7 @@ def give_back_runs(
     try:
         [stored] = load_schedules(database, [(schedule_id, revision)])
         timing = load_timing(stored.spec, stored.compiled, seed=database.seed)
-        passed = missed_until(
+        passed = passed_until(
             timing,
             decided_until_ms=decided_until_ms,
             until_ms=now_ms,
@@ -90,10 +90,10 @@ def give_back_runs(
         message = f"its next time can't be computed: {error}"
         note_broken(database, schedule_id, revision=revision, error=message, now_ms=now_ms)
         return (Broken(name, message),)
-    if passed is not None:
+    for one in passed:
         scopes = stored.spec.scopes
         record_missed(
-            database, schedule_id, revision, stored.spec, passed, scopes=scopes, now_ms=now_ms
+            database, schedule_id, revision, stored.spec, one, scopes=scopes, now_ms=now_ms
         )
     if following is not None:
         database.change(

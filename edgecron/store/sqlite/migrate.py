@@ -53,6 +53,7 @@ SCRIPTS = (
     "0031_unwell_indexes.sql",
     "0032_silence.sql",
     "0033_run_limits.sql",
+    "0034_windows.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

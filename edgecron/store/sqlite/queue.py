@@ -38,8 +38,10 @@ from edgecron.store.sqlite.queue_order import (
 from edgecron.store.sqlite.waiting_rows import (
     deadline_ms,
     give_up,
+    give_up_excluded,
     give_up_expired,
     wait_for_condition,
+    wait_for_window,
 )
 
 # These run in sequence, were started manually, or have begun before: they replace no run.
@@ -213,7 +215,10 @@ class _Filler:
     def _ask_for_place(self, row: QueuedRow) -> None:
         """Replace running runs by a run that had to wait for a condition."""
         is_replacing = row.overlap is Overlap.REPLACE and row.cause not in _REPLACE_NOTHING
-        if not is_replacing or not row.needs or self._find_unmet(row) is not None:
+        has_waited = row.needs or row.windows is not None
+        if not is_replacing or not has_waited or not self._is_open_for(row):
+            return
+        if self._find_unmet(row) is not None:
             return
         limit = running_limit(row.overlap, row.max_running) or 1
         if ask_for_place(
@@ -226,6 +231,9 @@ class _Filler:
 
     def _start_or_wait(self, row: QueuedRow) -> None:
         """Start a row if its conditions are met now; otherwise let it wait, or give it up."""
+        if not self._is_open_for(row):
+            self._wait_for_window(row)
+            return
         unmet = self._find_unmet(row)
         if unmet is not None:
             until_ms = deadline_ms(row.due_ms, row.needs_deadline_s)
@@ -256,6 +264,26 @@ class _Filler:
             self.broken.extend(ended.broken)
             self.has_replaced = self.has_replaced or ended.has_replaced
             self._has_followers = self._has_followers or bool(ended.decided)
+
+    def _is_open_for(self, row: QueuedRow) -> bool:
+        """Whether the windows of its schedule let a row start now. A manual run needs none."""
+        if row.windows is None or row.cause is Cause.MANUAL:
+            return True
+        return row.windows.may_start(row.due_ms, now_ms=self._now_ms)
+
+    def _wait_for_window(self, row: QueuedRow) -> None:
+        """Let a row wait until a window opens; give it up if it has waited for one before."""
+        assert row.windows is not None
+        opens_ms = row.windows.next_open_ms(self._now_ms)
+        has_waited = (
+            row.due_ms != row.plan_ms
+            and row.windows.span_at(row.due_ms).start_ms == row.due_ms
+            and row.cause is not Cause.RETRY
+        )
+        if self._may_give_up and (opens_ms is None or has_waited):
+            self._note(give_up_excluded(self._database, row, now_ms=self._now_ms))
+        elif opens_ms is not None:
+            self._note(wait_for_window(self._database, row, opens_ms=opens_ms))
 
 
 def _start_queued(

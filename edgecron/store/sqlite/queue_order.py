@@ -27,7 +27,7 @@ from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.due import among, priorities
 from edgecron.store.sqlite.limits import RunCounts, ScopeKey
 from edgecron.store.sqlite.revisions import snapshot_of
-from edgecron.store.sqlite.rows import needs_of, unreadable
+from edgecron.store.sqlite.rows import needs_of, unreadable, windows_in
 
 LateKey = tuple[int, str, str, str]  # a schedule, a scope, and the cause of its late runs
 
@@ -177,7 +177,8 @@ _REVISION = f"""iif(e.revision = s.revision OR e.queue != s.queue OR e.queue = '
             AND r.revision = {snapshot_of("s.id", "e.revision")}), e.revision))"""
 _ROW = f"""e.id, e.schedule_id, {_REVISION}, e.scope_kind, e.scope_id, e.cause, e.priority,
     e.due_at, s.overlap, s.max_running, s.group_name, s.needs, s.needs_deadline_s,
-    e.fire_key GLOB 'backfill:*'"""
+    e.fire_key GLOB 'backfill:*', e.plan_at,
+    s.between_times, s.not_between_times, s.except_days, s.timezone"""
 _IS_OPEN = """(e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
     AND (s.paused_until IS NULL OR s.paused_until <= :now)))"""
 
@@ -344,7 +345,8 @@ def _find_others(
 def _find_full(database: Database) -> list[ScopeKey]:
     """Return the schedules and scopes that have no free place.
 
-    It skips those that replace running runs once their condition is met: their rows must be read.
+    It skips those that replace running runs once their condition is met or their window opens:
+    their rows must be read.
     """
     # Counted here: to group them, SQLite would walk the whole history in the order of its keys.
     running = Counter(
@@ -353,7 +355,9 @@ def _find_full(database: Database) -> list[ScopeKey]:
                FROM executions AS e INDEXED BY executions_active
                CROSS JOIN schedules AS s ON s.id = e.schedule_id
                WHERE e.status = 'running' AND e.status IN ('queued', 'running')
-                   AND NOT (s.overlap = 'replace' AND s.needs != '[]')"""
+                   AND NOT (s.overlap = 'replace' AND (s.needs != '[]' OR
+                       s.between_times != '[]' OR s.not_between_times != '[]'
+                       OR s.except_days != '[]'))"""
         )
     )
     return [
@@ -413,6 +417,8 @@ def _queued_row(row: tuple[Any, ...]) -> QueuedRow:
             needs=needs_of(row[11]),
             needs_deadline_s=row[12],
             is_backfill=bool(row[13]),
+            plan_ms=row[14],
+            windows=windows_in(*row[15:]),
         )
     except SENSELESS as error:
         raise unreadable(f"run {row[0]}", error) from error

@@ -21,6 +21,7 @@ from edgecron.model.engine import EngineInfo
 from edgecron.model.options import JOB_OPTIONS, POLICIES, Job, Option, OptionType, Policies
 from edgecron.model.run import Execution, read_progress
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
+from edgecron.planning.windows import Windows, find_windows
 from edgecron.store.sqlite.statements import RESTORE
 
 # The columns of a definition. A revision's snapshot is a JSON object of them.
@@ -212,6 +213,15 @@ def needs_of(column: str) -> tuple[str, ...]:
     return tuple(one if isinstance(one, str) else _dump(one) for one in needs)
 
 
+def windows_in(
+    between: str, not_between: str, except_days: str, timezone: str | None
+) -> Windows | None:
+    """The windows of a schedule from its columns; None if it can start at any time."""
+    if between == not_between == except_days == "[]":
+        return None
+    return find_windows(needs_of(between), needs_of(not_between), needs_of(except_days), timezone)
+
+
 def ok_codes_of(column: str) -> tuple[int, ...]:
     """The exit codes that are a success; 0, the default, if the column can't be read."""
     try:
@@ -237,7 +247,9 @@ def _policies(*values: Any) -> Policies:
 def _column(option: Option, value: Any) -> Any:
     """The column of an option's value."""
     match option.type:
-        case OptionType.CODES | OptionType.CONDITIONS | OptionType.RULES:
+        case OptionType.CODES | OptionType.RULES | OptionType.CONDITIONS:
+            return _dump(value)
+        case OptionType.WINDOWS | OptionType.DAYS:
             return _dump(value)
         case OptionType.VARIABLES:
             return _dump(dict(value))
@@ -253,7 +265,7 @@ def _value(option: Option, column: Any) -> Any:
     match option.type:
         case OptionType.CODES:
             return tuple(int(code) for code in json.loads(column))
-        case OptionType.RULES:
+        case OptionType.RULES | OptionType.WINDOWS | OptionType.DAYS:
             return () if column == "[]" else texts_of(json.loads(column))
         case OptionType.CONDITIONS:
             return needs_of(column)

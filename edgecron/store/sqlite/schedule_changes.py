@@ -32,7 +32,7 @@ class Retiming:
 
     next: NextFire | None
     decided_until_ms: int
-    missed: Missed | None = None
+    missed: tuple[Missed, ...] = ()
 
 
 _UNKNOWN = Author()
@@ -96,7 +96,7 @@ def update_schedule(
                    WHERE schedule_id = :id AND status = 'queued'""",
                 {"id": schedule.id, "queue": compiled.spec.queue},
             )
-        wake_schedule(database, schedule.id)
+        wake_schedule(database, schedule.id, now_ms=now_ms)
         revision = schedule.revision + 1
         scopes = compiled.spec.scopes
         write_revision(database, schedule.id, revision, columns, origin, now_ms, scopes=scopes)
@@ -163,7 +163,7 @@ def remove_schedule(
     database: Database,
     schedule: Schedule,
     *,
-    missed: Missed | None,
+    missed: tuple[Missed, ...],
     now_ms: int,
     act: Act = Act.REMOVE,
     author: Author = _UNKNOWN,
@@ -173,7 +173,7 @@ def remove_schedule(
     `missed` are the times that were due and not decided yet.
     """
     with database.transaction():
-        if missed is not None and _has_fired(database, schedule):
+        if missed and _has_fired(database, schedule):
             return False
         if not _set_columns(
             database,
@@ -187,8 +187,7 @@ def remove_schedule(
             now_ms,
         ):
             return False
-        if missed is not None:
-            _record_missed(database, schedule, schedule.spec, missed, now_ms)
+        _record_missed(database, schedule, schedule.spec, missed, now_ms)
         cancel_removed(database, schedule.id, now_ms=now_ms)
         _note(database, schedule, act, author, now_ms, {"removed": (False, True)})
     return True
@@ -362,8 +361,7 @@ def _retime(
     retiming: Retiming,
     now_ms: int,
 ) -> None:
-    if retiming.missed is not None:
-        _record_missed(database, schedule, spec, retiming.missed, now_ms)
+    _record_missed(database, schedule, spec, retiming.missed, now_ms)
     database.change(
         """UPDATE schedules SET next_plan_at = :next_plan_at, next_run_at = :next_run_at,
                next_source = :next_source, decided_until = :decided, trigger_error = NULL,
@@ -379,10 +377,15 @@ def _retime(
 
 
 def _record_missed(
-    database: Database, schedule: Schedule, spec: ScheduleSpec, missed: Missed, now_ms: int
+    database: Database,
+    schedule: Schedule,
+    spec: ScheduleSpec,
+    missed: tuple[Missed, ...],
+    now_ms: int,
 ) -> None:
     scopes, revision = schedule.spec.scopes, schedule.revision + 1
-    record_missed(database, schedule.id, revision, spec, missed, scopes=scopes, now_ms=now_ms)
+    for one in missed:
+        record_missed(database, schedule.id, revision, spec, one, scopes=scopes, now_ms=now_ms)
 
 
 def _need_group(database: Database, group: str | None) -> None:

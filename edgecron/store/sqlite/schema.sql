@@ -130,6 +130,9 @@ CREATE TABLE schedules (
     wake INTEGER NOT NULL DEFAULT 0 CHECK (wake IN (0, 1)),
     durability TEXT NOT NULL DEFAULT 'full'
         CHECK (durability IN ('full', 'normal', 'volatile')),
+    between_times TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(between_times)),
+    not_between_times TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(not_between_times)),
+    except_days TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(except_days)),
 
     CHECK ((next_plan_at IS NULL) = (next_run_at IS NULL)),
     CHECK (next_run_at IS NULL OR (deleted_at IS NULL AND trigger_error IS NULL))

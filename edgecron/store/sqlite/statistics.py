@@ -291,7 +291,8 @@ def find_recurring(
     rows = database.rows(
         """SELECT id, compiled, next_plan_at, next_run_at, paused_until, until_at,
                max_runs - planned_count, after_end_ms,
-               CAST(round(jitter_s * 1000) AS INTEGER)
+               CAST(round(jitter_s * 1000) AS INTEGER),
+               between_times, not_between_times, except_days, timezone
            FROM schedules
            WHERE id > :after AND deleted_at IS NULL AND enabled AND trigger_error IS NULL
                AND (next_run_at IS NOT NULL OR after_end_ms IS NOT NULL)

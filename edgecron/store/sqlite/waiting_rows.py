@@ -1,4 +1,4 @@
-"""Let queued rows wait for a condition, wake them, or skip them after their deadline.
+"""Let queued rows wait for a condition or a window, wake them, or skip them after their deadline.
 
 The transaction in which a schedule succeeds wakes the rows that wait for that success. The engine
 wakes those that wait for anything else, and each is checked again right before it starts.
@@ -52,6 +52,33 @@ def wait_for_condition(
         condition=unmet.text,
         wait_until_ms=until_ms,
     )
+
+
+def wait_for_window(database: Database, row: QueuedRow, *, opens_ms: int) -> Decided:
+    """Let a row wait until a window of its schedule opens: then it is due."""
+    found = database.returning(
+        """UPDATE executions SET due_at = :opens WHERE id = :id AND status = 'queued'
+           RETURNING schedule_id, revision, plan_at, cause, attempt""",
+        {"id": row.execution_id, "opens": opens_ms},
+    )
+    assert found is not None
+    return Decided(
+        execution_id=row.execution_id,
+        schedule_id=found[0],
+        revision=found[1],
+        plan_ms=found[2],
+        status=Status.QUEUED,
+        cause=Cause(found[3]),
+        attempt=found[4],
+        due_ms=opens_ms,
+        waits_for=WaitsFor.WINDOW,
+    )
+
+
+def give_up_excluded(database: Database, row: QueuedRow, *, now_ms: int) -> Decided:
+    """Skip a row that could not start in the window for which it waited."""
+    message = "it could not start in the window for which it waited"
+    return _skip(database, row.execution_id, Reason.EXCLUDED, message, now_ms)
 
 
 def wake_for_success(database: Database, schedule: str) -> int:
@@ -118,14 +145,20 @@ def wake_waiting(database: Database, queues: Sequence[str], waited: Sequence[Wai
     return count
 
 
-def wake_schedule(database: Database, schedule_id: int) -> int:
-    """Wake the waiting rows of a schedule, whose conditions were changed."""
-    return database.change(
-        """UPDATE executions INDEXED BY executions_active
+def wake_schedule(database: Database, schedule_id: int, *, now_ms: int) -> None:
+    """Wake the waiting rows of a schedule, whose conditions or windows were changed."""
+    of_schedule = """schedule_id = :id AND status = 'queued' AND status IN ('queued', 'running')"""
+    database.change(
+        f"""UPDATE executions INDEXED BY executions_active
            SET waiting_for = NULL, wait_until = NULL
-           WHERE schedule_id = :id AND status IN ('queued', 'running')
-               AND waiting_for IS NOT NULL""",
+           WHERE {of_schedule} AND waiting_for IS NOT NULL""",
         {"id": schedule_id},
+    )
+    # Of other rows than retries, only those that wait for a window are due later.
+    database.change(
+        f"""UPDATE executions INDEXED BY executions_active SET due_at = :now
+           WHERE {of_schedule} AND cause != 'retry' AND due_at > :now""",
+        {"id": schedule_id, "now": now_ms},
     )
 
 
@@ -175,12 +208,18 @@ def give_up(
     message = f"needed {unmet.words()}, which was not true within {within}"
     if note is not None:
         message += f": {note}"
+    return _skip(database, execution_id, Reason.CONDITION, message, now_ms)
+
+
+def _skip(
+    database: Database, execution_id: int, reason: Reason, message: str, now_ms: int
+) -> Decided:
     found = database.returning(
-        """UPDATE executions SET status = 'skipped', reason = 'condition', error_msg = :message,
+        """UPDATE executions SET status = 'skipped', reason = :reason, error_msg = :message,
                waiting_for = NULL, wait_until = NULL, finished_at = :now
            WHERE id = :id AND status = 'queued'
            RETURNING schedule_id, revision, plan_at, cause, attempt""",
-        {"id": execution_id, "message": message, "now": now_ms},
+        {"id": execution_id, "reason": reason.value, "message": message, "now": now_ms},
     )
     assert found is not None
     database.change(
@@ -192,7 +231,7 @@ def give_up(
         revision=found[1],
         plan_ms=found[2],
         status=Status.SKIPPED,
-        reason=Reason.CONDITION,
+        reason=reason,
         cause=Cause(found[3]),
         attempt=found[4],
         error_msg=message,

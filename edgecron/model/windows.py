@@ -1,0 +1,153 @@
+"""Windows and days as texts: when runs can start, on which days they don't. Pure.
+
+A window is `21:00-05:00`, `MON-FRI`, or both: `21:00-05:00 MON-FRI`. A day is `2026-12-24`, and
+several are `2026-12-24..2027-01-02`. `planning.windows` reads them in a zone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date
+from functools import lru_cache
+
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import NamedTuple
+
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+_MOST = 32  # windows of one option, and days
+_WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)", re.ASCII)
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+_WINDOW_HINT = "write 21:00-05:00, MON-FRI, or '21:00-05:00 MON-FRI'"
+_DAYS_HINT = "write 2026-12-24 or 2026-12-24..2027-01-02"
+
+
+class Window(NamedTuple):
+    """A part of some weekdays (0 is Monday), in seconds of the day on which it opens.
+
+    `end_s` lies beyond the end of that day if the window passes midnight.
+    """
+
+    start_s: int
+    end_s: int
+    weekdays: tuple[int, ...]
+
+    def holds(self, week_s: int) -> bool:
+        """Whether it is open at a second of the week, counted from Monday 00:00."""
+        return any(
+            (week_s - day * DAY_S - self.start_s) % WEEK_S < self.end_s - self.start_s
+            for day in self.weekdays
+        )
+
+    def edges(self) -> set[int]:
+        """The seconds of the week at which it opens and closes."""
+        return {
+            (day * DAY_S + at_s) % WEEK_S
+            for day in self.weekdays
+            for at_s in (self.start_s, self.end_s)
+        }
+
+
+@lru_cache(maxsize=256)
+def parse_window(text: str) -> Window:
+    """Read a window. Raises InvalidInput."""
+    words = text.split()
+    times, names = "00:00-24:00", "MON-SUN"
+    if words and words[0][:1].isdigit():
+        times = words.pop(0)
+    elif len(words) != 1:
+        raise _unread(text)
+    if words:
+        names = words.pop(0)
+    first, dash, last = times.partition("-")
+    if words or not dash:
+        raise _unread(text)
+    start_s, end_s = _clock_s(first, text), _clock_s(last, text)
+    if start_s in (end_s, DAY_S):
+        raise InvalidInput(
+            f"window {text!a} is empty: it opens and closes at {first}", hint=_WINDOW_HINT
+        )
+    if end_s < start_s:
+        end_s += DAY_S
+    return Window(start_s, end_s, _weekdays(names, text))
+
+
+@lru_cache(maxsize=256)
+def parse_days(text: str) -> tuple[int, int]:
+    """Read a day or several: the first and the last, numbered since 1970-01-01.
+
+    Raises InvalidInput.
+    """
+    first, dots, last = text.partition("..")
+    try:
+        days = [date.fromisoformat(one.strip()) for one in ((first, last) if dots else (first,))]
+    except ValueError:
+        raise InvalidInput(
+            f"day {text[:70]!a} is not understood, expected dates", hint=_DAYS_HINT
+        ) from None
+    if days[-1] < days[0]:
+        raise InvalidInput(f"days {text!a} end before they begin", hint=_DAYS_HINT)
+    return days[0].toordinal() - _EPOCH_ORDINAL, days[-1].toordinal() - _EPOCH_ORDINAL
+
+
+def check_windows(
+    between: Sequence[str], not_between: Sequence[str], except_days: Sequence[str]
+) -> None:
+    """Raise InvalidInput for windows or days that can't be read, or leave no time at all."""
+    for what, texts in (
+        ("between", between),
+        ("not-between", not_between),
+        ("except", except_days),
+    ):
+        if len(texts) > _MOST:
+            raise InvalidInput(f"{what} has {len(texts)} values, expected at most {_MOST}")
+        for text in texts:
+            _ = parse_days(text) if texts is except_days else parse_window(text)
+    if not any(is_open for _, is_open in week_of(tuple(between), tuple(not_between))):
+        raise InvalidInput(
+            "not-between leaves no time in which a run can start", hint="remove a not-between"
+        )
+
+
+@lru_cache(maxsize=256)
+def week_of(between: tuple[str, ...], not_between: tuple[str, ...]) -> tuple[tuple[int, bool], ...]:
+    """The week as (second at which a part begins, whether runs can start in it), from Monday."""
+    opened = [parse_window(text) for text in between]
+    shut = [parse_window(text) for text in not_between]
+    edges = sorted({0}.union(*(one.edges() for one in (*opened, *shut))))
+    week: list[tuple[int, bool]] = []
+    for at_s in edges:
+        is_open = not opened or any(one.holds(at_s) for one in opened)
+        is_open = is_open and not any(one.holds(at_s) for one in shut)
+        if not week or week[-1][1] != is_open:
+            week.append((at_s, is_open))
+    return tuple(week)
+
+
+def _clock_s(text: str, window: str) -> int:
+    found = _CLOCK.fullmatch(text)
+    hour, minute = (int(found[1]), int(found[2])) if found else (25, 0)
+    at_s = hour * 3600 + minute * 60
+    if minute > 59 or at_s > DAY_S:
+        raise _unread(window)
+    return at_s
+
+
+def _weekdays(names: str, window: str) -> tuple[int, ...]:
+    found: set[int] = set()
+    for part in names.upper().split(","):
+        first, dash, last = part.partition("-")
+        try:
+            start, end = _WEEKDAYS.index(first), _WEEKDAYS.index(last if dash else first)
+        except ValueError:
+            raise _unread(window) from None
+        found.update((start + step) % 7 for step in range((end - start) % 7 + 1))
+    return tuple(sorted(found))
+
+
+def _unread(text: str) -> InvalidInput:
+    return InvalidInput(
+        f"window {text[:70]!a} is not understood, expected times and weekdays", hint=_WINDOW_HINT
+    )

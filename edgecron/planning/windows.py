@@ -1,0 +1,115 @@
+"""Decide whether a run can start: windows and excluded days, read in a zone. Pure.
+
+An instant is in a window if the clock on the wall then shows a time of the window. So a repeated
+hour counts in both passes. Instants are milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+
+from edgecron.base.values import NamedTuple
+from edgecron.model.choices import ON_TIME_MS
+from edgecron.model.options import Policies
+from edgecron.model.windows import DAY_S, WEEK_S, parse_days, week_of
+from edgecron.triggers.zones import trigger_spans
+
+_MONDAY_S = 3 * DAY_S  # 1970-01-01 is a Thursday
+MOST_STEPS = 5_000  # windows that a search looks at: of each day, those of six years
+
+
+class Span(NamedTuple):
+    """A span in which runs can start throughout, or can't. The spans beside it can be alike."""
+
+    is_open: bool
+    start_ms: int
+    end_ms: int
+
+
+class Windows:
+    """The times at which runs of a schedule can start."""
+
+    def __init__(
+        self,
+        between: tuple[str, ...],
+        not_between: tuple[str, ...],
+        except_days: tuple[str, ...],
+        timezone: str | None,
+    ) -> None:
+        week = week_of(between, not_between)
+        self._timezone = timezone
+        self._edges = [at_s for at_s, _ in week]
+        self._is_open = [is_open for _, is_open in week]
+        self._days = [parse_days(text) for text in except_days]
+
+    def span_at(self, at_ms: int) -> Span:
+        """Find the span that holds an instant."""
+        at_s = at_ms // 1000
+        zone = trigger_spans(self._timezone, until_s=at_s + WEEK_S)
+        index = zone.index_at(at_s)
+        offset_s = zone.offsets[index]
+        wall_s = at_s + offset_s
+        week_s = (wall_s + _MONDAY_S) % WEEK_S
+        monday_s = wall_s - week_s
+        place = bisect_right(self._edges, week_s) - 1
+        is_open = self._is_open[place]
+        start_s = monday_s + self._edges[place]
+        end_s = monday_s + (self._edges[place + 1] if place + 1 < len(self._edges) else WEEK_S)
+        if self._days and is_open:
+            day = wall_s // DAY_S
+            is_open = not self._is_excepted(day)
+            start_s, end_s = max(start_s, day * DAY_S), min(end_s, (day + 1) * DAY_S)
+        # A clock change ends a span, because the wall clock jumps there.
+        if index:
+            start_s = max(start_s, zone.starts[index] + offset_s)
+        if index + 1 < len(zone.starts):
+            end_s = min(end_s, zone.starts[index + 1] + offset_s)
+        return Span(is_open, (start_s - offset_s) * 1000, (end_s - offset_s) * 1000)
+
+    def is_open(self, at_ms: int) -> bool:
+        """Whether runs can start at an instant."""
+        return self.span_at(at_ms).is_open
+
+    def next_open_ms(self, at_ms: int) -> int | None:
+        """Find the first instant from this one on at which runs can start; None: none is near."""
+        for _ in range(MOST_STEPS):
+            span = self.span_at(at_ms)
+            if span.is_open:
+                return at_ms
+            at_ms = span.end_ms
+        return None
+
+    def may_start(self, due_ms: int, *, now_ms: int) -> bool:
+        """Whether a run can start now. One that came due in time can be late by a minute."""
+        if self.is_open(now_ms):
+            return True
+        return due_ms <= now_ms and self.is_open(max(due_ms, now_ms - ON_TIME_MS))
+
+    def last_due_ms(self, plan_ms: int, latest_ms: int) -> int:
+        """The latest instant up to `latest_ms` to which jitter can delay a plan time."""
+        return max(plan_ms, min(latest_ms, self.span_at(plan_ms).end_ms - 1))
+
+    def _is_excepted(self, day: int) -> bool:
+        return any(first <= day <= last for first, last in self._days)
+
+
+def windows_of(policies: Policies, timezone: str | None) -> Windows | None:
+    """The windows of a schedule; None if it can start at any time."""
+    return find_windows(policies.between, policies.not_between, policies.except_days, timezone)
+
+
+def find_windows(
+    between: Sequence[str],
+    not_between: Sequence[str],
+    except_days: Sequence[str],
+    timezone: str | None,
+) -> Windows | None:
+    """The windows of these texts; None if there are none. Raises InvalidInput."""
+    if not between and not not_between and not except_days:
+        return None
+    return _windows(tuple(between), tuple(not_between), tuple(except_days), timezone)
+
+
+_windows = lru_cache(maxsize=256)(Windows)

@@ -1,0 +1,80 @@
+"""Windows and days as people write them."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from edgecron.base.errors import InvalidInput
+from edgecron.model.options import Policies
+from edgecron.model.windows import parse_days, parse_window, week_of
+
+HOUR_S = 3600
+DAY_S = 24 * HOUR_S
+
+
+@pytest.mark.parametrize(
+    ("text", "start_s", "end_s", "weekdays"),
+    [
+        ("21:00-05:00", 21 * HOUR_S, 29 * HOUR_S, (0, 1, 2, 3, 4, 5, 6)),
+        ("9:30-17:00 MON-FRI", 9 * HOUR_S + 1800, 17 * HOUR_S, (0, 1, 2, 3, 4)),
+        ("SAT,SUN", 0, DAY_S, (5, 6)),
+        ("fri-mon", 0, DAY_S, (0, 4, 5, 6)),
+        ("00:00-24:00", 0, DAY_S, (0, 1, 2, 3, 4, 5, 6)),
+        ("22:00-00:00 MON,WED-THU", 22 * HOUR_S, DAY_S, (0, 2, 3)),
+    ],
+)
+def test_a_window_is_read(text: str, start_s: int, end_s: int, weekdays: tuple[int, ...]) -> None:
+    assert parse_window(text) == (start_s, end_s, weekdays)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "21-05", "21:00", "25:00-26:00", "21:60-22:00", "21:00-05:00 MON FRI", "MON-", "XYZ",
+     "MON-FRI 21:00-05:00", "-", "21:00-05:00-07:00", "2１:00-05:00"],
+)  # fmt: skip
+def test_what_is_no_window_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_window(text)
+    assert "not understood" in caught.value.message
+    assert "21:00-05:00" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("text", ["09:00-09:00", "24:00-05:00"])
+def test_an_empty_window_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="is empty"):
+        parse_window(text)
+
+
+def test_days_are_read_with_both_ends() -> None:
+    first, last = parse_days("2026-12-24..2027-01-02")
+    assert last - first == (date(2027, 1, 2) - date(2026, 12, 24)).days
+    assert parse_days("1970-01-02") == (1, 1)
+
+
+@pytest.mark.parametrize("text", ["", "24.12.2026", "2026-13-01", "2026-12-24..", "tomorrow"])
+def test_what_is_no_day_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(InvalidInput, match="not understood") as caught:
+        parse_days(text)
+    assert "2026-12-24" in str(caught.value.hint)
+
+
+def test_days_that_end_before_they_begin_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="end before they begin"):
+        parse_days("2027-01-02..2026-12-24")
+
+
+def test_a_week_without_any_open_time_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="leaves no time"):
+        Policies(between=("09:00-12:00",), not_between=("08:00-17:00",))
+
+
+def test_too_many_windows_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="expected at most"):
+        Policies(between=tuple(f"{hour % 24:02}:00-24:00" for hour in range(40)))
+
+
+def test_windows_of_a_week_are_joined() -> None:
+    week = week_of(("20:00-22:00", "22:00-23:00"), ("21:00-21:30",))
+    assert len([at for at, is_open in week if is_open]) == 14
