@@ -26,6 +26,7 @@ from edgecron.model.options import (
     JOB_OPTIONS,
     NONE,
     OPTIONS,
+    POLICIES,
     Group,
     Job,
     Option,
@@ -84,8 +85,12 @@ def argument_of(option: Option) -> str:
 def is_anything_given(args: Namespace) -> bool:
     """Return whether any option of a schedule, or a command, was given."""
     beside = ("name", "argv")
-    return args.argv is not None or any(
-        value not in (None, False) for key, value in vars(args).items() if key not in beside
+    given = {key: value for key, value in vars(args).items() if key not in beside}
+    if args.argv is not None or any(value not in (None, False) for value in given.values()):
+        return True
+    # A policy is switched off by --no-NAME.
+    return any(
+        given[option.name] is False for option in POLICIES if option.type is OptionType.SWITCH
     )
 
 
