@@ -135,7 +135,8 @@ def _spec_of(cli: Session, job: MachineJob) -> ScheduleSpec:
     assert job.spec is not None
     policies = default_policies(option_defaults(cli.config()))
     if job.origin in (Origin.TIMER, Origin.USER_TIMER):
-        policies = replace(policies, catch_up=job.spec.policies.catch_up)
+        own = job.spec.policies
+        policies = replace(policies, catch_up=own.catch_up, wake=own.wake)
     return with_default_policies(job.spec, policies)
 
 

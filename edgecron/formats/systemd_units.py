@@ -227,6 +227,7 @@ def read_timer(
         description=_describe(timer, service),
         policies=Policies(
             jitter_s=jitter_s,
+            wake=timer.is_on("Timer", "WakeSystem"),
             catch_up=CatchUp.ONCE if reading.is_persistent else CatchUp.SKIP,
         ),
     )
@@ -252,7 +253,6 @@ def _describe(timer: Unit, service: Unit) -> str | None:
 def _read_times(timer: Unit, *, is_user: bool) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """Read when a timer elapses: triggers, their zone, and what differs in edgecron."""
     for key, what in (
-        ("WakeSystem", "it wakes the machine (WakeSystem=), which edgecron can't"),
         ("OnClockChange", "it elapses when the clock is set (OnClockChange=)"),
         ("OnTimezoneChange", "it elapses when the time zone changes (OnTimezoneChange=)"),
     ):

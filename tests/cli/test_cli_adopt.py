@@ -102,7 +102,8 @@ def test_a_script_of_a_folder_moves_and_comes_back(
 
 @as_root
 def test_a_timer_moves_and_comes_back(edgecron: Edgecron, adopt: Adopt, machine: Machine) -> None:
-    machine.add_timer("copy", f"{DAILY}Also=other.timer\n")
+    waking = DAILY.replace("[Timer]", "[Timer]\nWakeSystem=true")
+    machine.add_timer("copy", f"{waking}Also=other.timer\n")
     machine.add_timer("other")
     folder = machine.root / "etc/systemd/system"
     links = [folder / "timers.target.wants/copy.timer", folder / "all.target.requires/copy.timer"]
@@ -118,7 +119,8 @@ def test_a_timer_moves_and_comes_back(edgecron: Edgecron, adopt: Adopt, machine:
     assert not any(os.path.lexists(link) for link in links)
     # `systemctl disable` would have disabled it, too.
     assert os.path.lexists(links[0].with_name("other.timer"))
-    assert schedules(edgecron)["copy"]["catch_up"] == "once"
+    found = schedules(edgecron)["copy"]
+    assert (found["catch_up"], found["wake"]) == ("once", True)
 
     assert adopt("--undo", "copy").code == 0
     assert [os.readlink(link) for link in links] == targets

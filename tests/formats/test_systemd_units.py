@@ -148,6 +148,15 @@ def test_times_of_a_timer_become_triggers(text: str, triggers: tuple[str, ...]) 
     assert reading.spec is not None
 
 
+def test_a_timer_that_wakes_the_machine_becomes_a_schedule_that_does() -> None:
+    waking = timer("OnCalendar=daily\nWakeSystem=true", PLAIN).spec
+    other = timer("OnCalendar=daily", PLAIN).spec
+
+    assert waking is not None
+    assert other is not None
+    assert (waking.policies.wake, other.policies.wake) == (True, False)
+
+
 def test_a_delay_after_boot_is_named() -> None:
     assert timer("OnBootSec=15min", PLAIN).notes == ("edgecron runs it at boot, not 15min later",)
     assert timer("OnBootSec=0\nOnUnitActiveSec=1h", PLAIN).notes == ()
@@ -158,7 +167,6 @@ def test_a_delay_after_boot_is_named() -> None:
     [
         ("", PLAIN, "it has no times"),
         ("OnActiveSec=5", PLAIN, "once after it is started"),
-        ("OnCalendar=daily\nWakeSystem=true", PLAIN, "wakes the machine"),
         ("OnCalendar=daily\nOnClockChange=true", PLAIN, "when the clock is set"),
         ("OnTimezoneChange=true", PLAIN, "when the time zone changes"),
         ("OnCalendar=daily UTC\nOnCalendar=daily", PLAIN, "different time zones"),
