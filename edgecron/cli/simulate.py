@@ -6,8 +6,8 @@
     edgecron simulate --file schedules.toml
 
 This command simulates the next seven days, or a span of up to ten years, and changes nothing. It
-shows the runs of each schedule, overlaps, how many runs are active together, minutes in which many
-schedules start, and the effect of clock changes.
+shows the runs of each schedule, overlaps, fires that windows exclude, how many runs are active
+together, minutes in which many schedules start, and the effect of clock changes.
 
 A run takes as long as the median of the schedule's last 50 successful runs. If there are none, its
 duration is unknown and counts as less than a minute. The simulation assumes that an engine is
@@ -158,19 +158,30 @@ def _put_schedules(cli: Session, found: Simulation) -> None:
             "-" if one.busy_ms is None else short_duration(one.busy_ms),
             f"{one.skipped + one.replaced:,}",
             f"{one.delayed:,}",
+            f"{one.excluded:,}",
             local_time(one.first_at, zone=cli.zone()),
             local_time(one.last_at, zone=cli.zone()),
         )
         for one in found.schedules
     ]
     cli.put_table(
-        ("name", "runs", "duration", "busy", "overlapped", "delayed", "first_at", "last_at"),
+        (
+            "name",
+            "runs",
+            "duration",
+            "busy",
+            "overlapped",
+            "delayed",
+            "excluded",
+            "first_at",
+            "last_at",
+        ),
         rows,
         styles=[
-            ("bold", None, None, None, "yellow" if row[4] != "0" else None, None, "dim", "dim")
+            ("bold", *(None,) * 3, "yellow" if row[4] != "0" else None, None, None, "dim", "dim")
             for row in rows
         ],
-        flexible=((0, 12), 7, 6),
+        flexible=((0, 12), 8, 7),
     )
 
 

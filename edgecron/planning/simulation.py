@@ -31,6 +31,7 @@ from edgecron.planning.minute_counts import (
 )
 from edgecron.planning.next_fire import Timing, resolve_due_ms
 from edgecron.planning.overlap import running_limit
+from edgecron.planning.windows import Windows
 from edgecron.triggers import Trigger, Triggers
 
 MOST_NAMED = 12  # schedules of a minute
@@ -67,7 +68,8 @@ class SimulatedSchedule:
     """The runs of one schedule.
 
     `skipped` and `replaced` of its fires meet an active run. `delayed` runs wait for the end of
-    another one. `busy_ms` is the sum of all durations; None: unknown.
+    another one. Windows and excepted days exclude `excluded` fires. `busy_ms` is the sum
+    of all durations; None: unknown.
     """
 
     name: str
@@ -75,6 +77,7 @@ class SimulatedSchedule:
     skipped: int
     delayed: int
     replaced: int
+    excluded: int
     first_at: datetime | None
     last_at: datetime | None
     duration_ms: int | None
@@ -157,13 +160,14 @@ def simulate(
     schedules: Sequence[Simulated], *, since_ms: int, until_ms: int
 ) -> Iterator[Simulation | None]:
     """Simulate day by day, from a whole minute on. Yields None after each day, then the result."""
-    shared: dict[tuple[Trigger, ...], _Times] = {}
-    tracks = _in_order(
-        [
-            _Track(one, shared.setdefault(one.times.triggers, _Times(one.times)), since_ms)
-            for one in schedules
-        ]
-    )
+    shared: dict[tuple[tuple[Trigger, ...], Windows | None], _Times] = {}
+    tracks = []
+    for one in schedules:
+        windows = one.timing.windows
+        key = (one.times.triggers, windows)
+        times = shared.setdefault(key, _Times(one.times, windows))
+        tracks.append(_Track(one, times, since_ms))
+    tracks = _in_order(tracks)
     groups = {
         one.group: (Peak(), one.group_max_running)
         for one in schedules
@@ -227,10 +231,14 @@ def simulate(
 
 
 class _Planned:
-    """The plan times of one day. Schedules with the same triggers share them."""
+    """The plan times of one day, and how many others windows exclude.
 
-    def __init__(self, at: list[int], day_ms: int) -> None:
+    Schedules with the same triggers and windows share them.
+    """
+
+    def __init__(self, at: list[int], day_ms: int, *, excluded: int = 0) -> None:
         self.at = at
+        self.excluded = excluded
         self._day_ms = day_ms
         self._offsets: tuple[int, ...] | None = None
         self._gap_ms: int | None = None
@@ -253,18 +261,34 @@ class _Planned:
 
 
 class _Times:
-    """The plan times of schedules with the same triggers."""
+    """The plan times of schedules with the same triggers and windows."""
 
-    def __init__(self, times: Triggers) -> None:
+    def __init__(self, times: Triggers, windows: Windows | None) -> None:
         self._times = times
+        self._windows = windows
         self._span = (0, 0)
         self._last = _Planned([], 0)
 
     def between(self, after_ms: int, last_ms: int, day_ms: int) -> _Planned:
         if self._span != (after_ms, last_ms):
             self._span = (after_ms, last_ms)
-            self._last = _Planned(self._times.list_ms(after_ms, last_ms), day_ms)
+            plans = self._times.list_ms(after_ms, last_ms)
+            found = plans if self._windows is None else _in_windows(plans, self._windows)
+            self._last = _Planned(found, day_ms, excluded=len(plans) - len(found))
         return self._last
+
+
+def _in_windows(plans: list[int], windows: Windows) -> list[int]:
+    """Return the plan times at which runs can start."""
+    found: list[int] = []
+    index = 0
+    while index < len(plans):
+        span = windows.span_at(plans[index])
+        end = bisect_left(plans, span.end_ms, index)
+        if span.is_open:
+            found += plans[index:end]
+        index = end
+    return found
 
 
 class _Track:
@@ -286,7 +310,7 @@ class _Track:
         self._later: list[int] = []  # due later than the day that was simulated last
         self._ends: list[int] = []  # of runs that can still be active, the earliest first
         self._unended: list[int] = []  # former ends of runs that were replaced
-        self._runs = self._skipped = self._delayed = self._replaced = 0
+        self._runs = self._skipped = self._delayed = self._replaced = self._excluded = 0
         self._first_ms: int | None = None  # when the first and the last run start
         self._last_ms: int | None = None
 
@@ -327,6 +351,7 @@ class _Track:
             skipped=self._skipped * self.scopes,
             delayed=self._delayed * self.scopes,
             replaced=self._replaced * self.scopes,
+            excluded=self._excluded * self.scopes,
             first_at=None if self._first_ms is None else from_ms(self._first_ms),
             last_at=None if self._last_ms is None else from_ms(self._last_ms),
             duration_ms=duration_ms,
@@ -354,7 +379,9 @@ class _Track:
             after_ms = max(after_ms, timing.from_ms - 1)
         if after_ms >= last_ms or self._runs_left == 0:
             return _Planned([], day_ms)
-        return self._times.between(after_ms, last_ms, day_ms)
+        found = self._times.between(after_ms, last_ms, day_ms)
+        self._excluded += found.excluded
+        return found
 
     def _resolve(self, plans: list[int]) -> list[int]:
         """Return when these plan times are due."""

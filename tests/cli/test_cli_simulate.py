@@ -84,6 +84,7 @@ def test_json_is_one_object_with_the_fields_of_the_api(edgecron: Edgecron, file:
     ]  # fmt: skip
     assert found["schedules"][1] == {
         "name": "nightly", "runs": 3, "skipped": 0, "delayed": 0, "replaced": 0,
+        "excluded": 0,
         "first_at": "2027-03-27T01:30:00Z", "last_at": "2027-03-29T00:30:00Z",
         "duration_ms": None, "busy_ms": None,
     }  # fmt: skip

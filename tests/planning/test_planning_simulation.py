@@ -13,6 +13,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import DAY_MS, Overlap
 from edgecron.planning.next_fire import next_fires
 from edgecron.planning.simulation import Simulated, Simulation, simulate
+from edgecron.planning.windows import find_windows
 from edgecron.triggers import combine, parse_trigger
 from tests.support.specs import make_timing, ms
 
@@ -32,6 +33,19 @@ def make(
     timing = replace(make_timing("on boot", name=name, jitter_s=jitter_s), times=times)
     fields = {"name": name, "timing": timing, "times": times, "after_ms": START - 1}
     return Simulated(**(fields | more))  # type: ignore[arg-type]
+
+
+def test_fires_outside_of_windows_are_counted_and_do_not_run() -> None:
+    windows = find_windows(["22:00-04:00 MON-FRI"], [], ["2026-03-30"], "Europe/Berlin")
+    schedule = make("a", "*/30 * * * *", zone="Europe/Berlin")
+    schedule = replace(schedule, timing=replace(schedule.timing, windows=windows))
+
+    (found,) = run_all([schedule], days=5).schedules
+
+    fires = schedule.times.list_ms(START - 1, START + 5 * DAY_MS - 1)
+    inside = [at for at in fires if windows is not None and windows.is_open(at)]
+    assert (found.runs, found.excluded) == (len(inside), len(fires) - len(inside))
+    assert found.first_at == from_ms(inside[0])
 
 
 def run_all(schedules: list[Simulated], *, days: float) -> Simulation:
