@@ -46,6 +46,7 @@ _VALUES = {
 }
 _OF_OPTION = re.compile(r"(?P<option>-[^\s/]+)(?:/-\S+)? (?P<fault>needs a value|takes no value)")
 _NEGATIVE = re.compile(r"-\d", re.ASCII)
+_WEEKDAYS = re.compile(r"(?:MON|TUE|WED|THU|FRI|SAT|SUN)(?:[-,][A-Z]{3})*", re.IGNORECASE)
 # Sentences of argparse, and ours instead.
 _SENTENCES = (
     (r"the following arguments are required: (.+)", r"missing \1"),
@@ -173,7 +174,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse_all(self, argv: list[str]) -> argparse.Namespace:
         """Parse all of argv. Raises UsageError, with a suggestion for an unknown option."""
-        self._argv = argv = self._join_negative(argv)
+        self._argv = argv = self._join_values(argv)
         args, unknown = self.parse_known_args(argv)
         if unknown and unknown[0][:1] != "-":
             # argparse ends an optional positional at the first option: look after options, too.
@@ -182,13 +183,16 @@ class Parser(argparse.ArgumentParser):
             self._refuse(unknown, argv)
         return args
 
-    def _join_negative(self, argv: list[str]) -> list[str]:
-        """Join an option and a value such as -5m, which argparse takes for an option."""
+    def _join_values(self, argv: list[str]) -> list[str]:
+        """Join an option and a value such as -5m, which argparse takes for an option, and the two
+        words of a window: --between 21:00-05:00 MON-FRI."""
         joined: list[str] = []
         for word in argv:
             action = self._option_string_actions.get(joined[-1]) if joined else None
             if action is not None and action.nargs is None and _NEGATIVE.match(word):
                 joined[-1] += f"={word}"
+            elif joined[-2:-1] in (["--between"], ["--not-between"]) and _is_rest(joined[-1], word):
+                joined[-1] += f" {word}"
             else:
                 joined.append(word)
         return joined
@@ -216,6 +220,11 @@ class Parser(argparse.ArgumentParser):
             hint = f"write only {taken}" if taken else "leave it out"
             hint += f"; see: {self.prog} --help"
         raise UsageError(f"unexpected argument {unknown[0]!r}", hint=hint)
+
+
+def _is_rest(times: str, word: str) -> bool:
+    """Whether a word is the weekdays of the window that begins with these times."""
+    return times[:1].isdigit() and _WEEKDAYS.fullmatch(word) is not None
 
 
 def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argparse.Namespace]:

@@ -619,6 +619,19 @@ def test_none_clears_an_option(
     assert edgecron("show", backup, "--json").json[0][field] == default
 
 
+def test_the_weekdays_of_a_window_can_be_a_word_of_their_own(edgecron: Edgecron) -> None:
+    windows = ("--between", "21:00-05:00", "mon-fri", "--not-between", "23:00-24:00", "WED,FRI")
+
+    said = edgecron("add", "tidy", "--every", "1h", *windows, "--", "true")
+
+    assert said.code == 0, said.err
+    [shown] = edgecron("show", "tidy", "--json").json
+    assert (shown["between"], shown["not_between"]) == (
+        ["21:00-05:00 MON-FRI"],
+        ["23:00-24:00 WED,FRI"],
+    )
+
+
 @pytest.mark.failure(51)
 @pytest.mark.parametrize("in_place", ["a file", "a link to itself"])
 def test_what_was_done_is_not_said_to_have_failed_where_no_engine_can_be_told(
