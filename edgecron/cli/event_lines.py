@@ -106,6 +106,7 @@ _SENTENCES = {
     EventKind.NOTICES_TROUBLE: "notices can't be sent",
     EventKind.ALARM_TROUBLE: "the machine can't be told to wake for the next run",
     EventKind.ENGINE_STOPPING: "{on_shutdown}: {runs} running",
+    EventKind.SUSPENDED: "until {waiting_for} is true again",
     EventKind.RESUMED: "the machine was asleep for {asleep_s}",
     EventKind.CLOCK_UNTRUSTED: "it is too far from {known_ms}, the last known time; scheduled runs"
     " are held",

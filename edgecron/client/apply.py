@@ -23,7 +23,7 @@ from edgecron.formats.document_values import Problem, refuse
 from edgecron.formats.document_writing import TRIGGERS, spec_table
 from edgecron.model.changes import Act
 from edgecron.model.choices import Reason
-from edgecron.model.conditions import check_needed, check_needs, parse_needs
+from edgecron.model.conditions import check_kept, check_needed, check_needs, parse_needs
 from edgecron.planning.next_fire import Missed, fresh_fire
 from edgecron.planning.times import check_upstreams
 from edgecron.store.sqlite.revisions import PendingApply
@@ -270,6 +270,8 @@ class Apply:
         }
         for texts in needs.values():
             check_needs(texts)
+        for _, one in written:
+            check_kept(one.spec.policies.while_needs)
         check_needed({name: texts for name, texts in needs.items() if texts}, names=names)
         for name in sorted(gone):
             dependents = set(self._database.find_dependents(name)) - gone - needs.keys()

@@ -22,7 +22,7 @@ from edgecron.client.retiming import (
 )
 from edgecron.client.schedules import Schedules
 from edgecron.model.choices import Reason
-from edgecron.model.conditions import check_needed, check_needs, read_needs
+from edgecron.model.conditions import check_kept, check_needed, check_needs, read_needs
 from edgecron.model.listing import Idle, find_idle, idle_words, standing_of
 from edgecron.model.schedule import Imported
 from edgecron.planning.next_fire import fresh_fire, next_after_pause
@@ -72,6 +72,8 @@ class ScheduleChanges(Engines, Schedules):
             check_upstreams(wanted, known=self.store.find_upstreams(), names=names)
 
     def _check_needs(self, specs: Sequence[ScheduleSpec]) -> None:
+        for spec in specs:
+            check_kept(spec.policies.while_needs)
         wanted = {spec.name: spec.policies.needs for spec in specs if spec.policies.needs}
         if wanted:
             for needs in wanted.values():
@@ -143,7 +145,9 @@ class ScheduleChanges(Engines, Schedules):
         is_same = trigger_words(spec) == trigger_words(former)
         if is_renamed or not is_same or schedule.trigger_error is not None:
             self._check_upstreams([compiled])
-        if is_renamed or spec.policies.needs != former.policies.needs:
+        before, after = former.policies, spec.policies
+        has_other_needs = (after.needs, after.while_needs) != (before.needs, before.while_needs)
+        if is_renamed or has_other_needs:
             self._check_needs([spec])
 
     def _need_no_dependents(self, name: str) -> None:

@@ -368,6 +368,15 @@ class CommandsInTurn:
             del self._live[outcome.lease_token]
         return outcomes
 
+    def lose(self, token: str, message: str) -> None:
+        """No run here has conditions."""
+
+    def suspend(self, token: str) -> None:
+        """No run here has conditions."""
+
+    def resume(self, token: str) -> None:
+        """No run here has conditions."""
+
     def take_progress(self) -> list[Reported]:
         return []
 

@@ -383,6 +383,7 @@ def _claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
         policies=spec.policies,
         fence=grant.fence,
         upstream=grant.upstream,
+        revision=grant.revision,
     )
 
 

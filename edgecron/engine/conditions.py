@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple
-from edgecron.model.conditions import bind, find_note, find_of_machine, read_condition
+from edgecron.model.conditions import Condition, bind, find_note, find_of_machine, read_condition
 from edgecron.model.machine_conditions import (
     NOTHING_KNOWN,
     Kind,
@@ -72,6 +72,10 @@ class _Check(NamedTuple):
     pause_ms: int
 
 
+def _kinds_of(one: Waited) -> set[Kind]:
+    return {condition.kind for condition in find_of_machine((one.text,))}
+
+
 class ConditionWatch:
     """Know which conditions of the machine hold, and which of them runs wait for.
 
@@ -103,6 +107,8 @@ class ConditionWatch:
         self._known_at_ms: dict[MachineCondition, int] = {}  # monotonic
         self.checks: dict[Waited, _Check] = {}  # of the conditions that runs wait for
         self._notes: dict[Waited, str | None] = {}  # what was recorded of unmet conditions
+        self._answered: set[Waited] = set()  # waits whose command has just ended
+        self._watched_kinds: set[Kind] = set()  # conditions of running runs
         self._fd: int | None = None
         self._settled_at_ms: int | None = None  # monotonic, if the machine has just woken up
 
@@ -161,12 +167,11 @@ class ConditionWatch:
             )
         self._commands.ask(condition, schedule_id=condition.of, revision=revision)
 
-    def _take_answers(self) -> set[Waited]:
-        """Note what commands of conditions have answered, and return which waits that concerns."""
+    def take_answers(self) -> None:
+        """Note what commands of conditions have answered, for the waits that this concerns."""
         outcomes, self._runners.answers = self._runners.answers, []
-        if not outcomes or self._commands is None:
-            return set()
-        answered = set()
+        if self._commands is None:
+            return
         now_ms = self._clock.monotonic_ms()
         for condition, is_met, note in self._commands.take(outcomes):
             self._said[condition] = note
@@ -177,12 +182,11 @@ class ConditionWatch:
                 self._known[condition] = is_met
             for one in self.checks:
                 if condition in find_of_machine((one.text,), one.schedule_id or 0):
-                    answered.add(one)
-        return answered
+                    self._answered.add(one)
 
     def wake_runs(self, queues: Sequence[str]) -> bool:
         """Wake the runs whose condition holds now; whether there were any."""
-        answered = self._take_answers()
+        answered, self._answered = self._answered, set()
         now_ms = self._clock.monotonic_ms()
         due = [one for one, check in self.checks.items() if check.at_ms <= now_ms]
         if not due and not answered:
@@ -193,12 +197,21 @@ class ConditionWatch:
             pause_ms = self.checks[one].pause_ms
             self.checks[one] = _Check(now_ms + pause_ms, min(2 * pause_ms, _LONGEST_PAUSE_MS))
         looked_at = answered.union(due)
-        met = [one for one in looked_at if self._is_met(one)]
+        met = [one for one in looked_at if self.judge(one)[1]]
         self._note_unmet(queues, [one for one in looked_at if one not in met])
         return bool(met) and self._store.wake_waiting(queues, met) > 0
 
-    def _is_met(self, one: Waited) -> bool:
-        return bool(bind(read_condition(one.text), one.schedule_id or 0).is_met(self))
+    def judge(self, one: Waited) -> tuple[Condition, bool | None]:
+        """A condition, and whether it holds by what was seen; None if that is unknown."""
+        condition = bind(read_condition(one.text), one.schedule_id or 0)
+        return condition, condition.is_met(self)
+
+    def watch(self, watched: set[Waited]) -> None:
+        """Listen to the machine for running runs, too, which have these conditions."""
+        kinds = {kind for one in watched for kind in _kinds_of(one)}
+        if kinds != self._watched_kinds:
+            self._watched_kinds = kinds
+            self._listen()
 
     def find_waits(self, queues: Sequence[str]) -> None:
         """Find the conditions that runs wait for. Without any, do not listen to the machine."""
@@ -207,7 +220,11 @@ class ConditionWatch:
         self.checks = {one: self.checks.get(one) or self._first(one, now_ms) for one in waited}
         for one in self._notes.keys() - self.checks.keys():
             del self._notes[one]
-        kinds = {one.kind for one in find_of_machine(one.text for one in waited)}
+        self._listen()
+
+    def _listen(self) -> None:
+        """Listen to the machine if a run waits for what it reports, or has it as a condition."""
+        kinds = {kind for one in self.checks for kind in _kinds_of(one)} | self._watched_kinds
         if self._machine is not None and not kinds & _OF_PATHS:
             self._machine.forget_paths()
         if not kinds & _REPORTED:

@@ -29,6 +29,8 @@ class EventKind(StrEnum):
     ENDED = "ended"  # a running execution reached its end
     NOT_STARTED = "not_started"  # could not be started safely, and will be queued again
     REQUEUED = "requeued"  # claimed but never started, so queued again
+    SUSPENDED = "suspended"  # its processes are stopped: its --while condition was lost
+    CONTINUED = "continued"  # its condition is true again, and its processes run
     ADOPTED = "adopted"  # it runs on, and answers to this engine now
     LEASE_LOST = "lease_lost"  # an end came for a row that was no longer ours
     BROKEN = "broken"  # a stored trigger can't be read

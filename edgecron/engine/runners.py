@@ -18,6 +18,7 @@ from edgecron.engine.other_engines import Adoption
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Durability, JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Stall
 from edgecron.model.run import Reported
+from edgecron.store.contract import Watched, watched_of
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import THREADS, Runner
 
@@ -46,6 +47,7 @@ class StartedRun(NamedTuple):
     kill_grace_ms: int
     durability: Durability = Durability.FULL
     is_manual: bool = False
+    watched: Watched | None = None
 
 
 class Runners:
@@ -74,6 +76,7 @@ class Runners:
         self._revoked: dict[str, frozenset[str]] = {}  # tokens, by adopted supervisor
         self._runs: dict[int, StartedRun] = {}  # by execution id
         self._cancelled: set[int] = set()
+        self.has_watched = False  # a run might have conditions that must hold while it runs
         self._ended_ms: deque[int] = deque()  # when the latest runs ended; newest last
         self._own: Runner | None = None
         self._supervisor_id = THREADS
@@ -111,13 +114,16 @@ class Runners:
                 kill_grace_ms=round(claim.policies.kill_grace_s * 1000),
                 durability=claim.policies.durability,
                 is_manual=claim.cause is Cause.MANUAL,
+                watched=watched_of(claim),
             )
+            if claim.policies.while_needs:
+                self.has_watched = True
         runner.start(claims)
 
     def ask(self, claim: Claim) -> bool:
         """Start the command of a condition; whether a supervisor has it.
 
-        Its number is below 0: it is no run. Its outcome comes among `answers`.
+        Its number is below 0, unlike that of a run. Its outcome comes among `answers`.
         """
         if self._own is None:
             self._is_wanted = True
@@ -203,9 +209,35 @@ class Runners:
         if run is None or execution_id in self._cancelled:
             return
         self._cancelled.add(execution_id)
-        for runner in self._runners():
-            if runner.supervisor_id == run.supervisor_id:
-                runner.cancel(run.token)
+        self._runner_of(run).cancel(run.token)
+
+    def _runner_of(self, run: StartedRun) -> Runner:
+        return next(one for one in self._runners() if one.supervisor_id == run.supervisor_id)
+
+    def watched(self) -> dict[int, StartedRun]:
+        """The runs that have conditions, by execution id."""
+        found = {key: run for key, run in self._runs.items() if run.watched is not None}
+        self.has_watched = bool(found)
+        return found
+
+    def lose(self, execution_id: int, message: str) -> None:
+        """End a run whose condition was lost, once: its outcome follows."""
+        run = self._runs.get(execution_id)
+        if run is not None and execution_id not in self._cancelled:
+            self._cancelled.add(execution_id)
+            self._runner_of(run).lose(run.token, message)
+
+    def suspend(self, execution_id: int) -> None:
+        """Stop a run for a while. A run that is not ours is ignored."""
+        run = self._runs.get(execution_id)
+        if run is not None:
+            self._runner_of(run).suspend(run.token)
+
+    def resume(self, execution_id: int) -> None:
+        """Let a run continue. A run that is not ours is ignored."""
+        run = self._runs.get(execution_id)
+        if run is not None:
+            self._runner_of(run).resume(run.token)
 
     def stop(self) -> None:
         """End all runs: TERM, the kill grace, KILL."""
@@ -305,7 +337,10 @@ class Runners:
                 schedule=row.schedule,
                 supervisor_id=runner.supervisor_id,
                 kill_grace_ms=round(row.kill_grace_s * 1000),
+                watched=row.watched,
             )
+            if row.watched is not None:
+                self.has_watched = True
 
     def release_adopted(self) -> None:
         """Let go of adopted supervisors that have no run left."""

@@ -30,6 +30,7 @@ from edgecron.model.machine_conditions import Machine
 from edgecron.triggers.zones import one_local_zone
 
 if TYPE_CHECKING:
+    from edgecron.engine.while_runs import WhileRuns
     from edgecron.store.protocol import Store
 
 
@@ -51,7 +52,7 @@ class Step:
 
 
 class Hosting(NamedTuple):
-    """What an engine gets from its program and its machine.
+    """The parts that an engine gets from its program and its machine.
 
     `find_offers` returns what the engine takes of its program's queue, as other versions of the
     program might have other functions; None: everything in it. `start_sender` starts the process
@@ -178,6 +179,8 @@ class Engine:
         self._is_draining = False
         self._has_replaced = False  # ends may have been recorded whose follow-ups replace runs
         self._has_waits = True  # a run might wait for a condition that is not known yet
+        self._has_machine_news = False  # the machine has reported a change
+        self._while_runs: WhileRuns | None = None
         self._change_mark = -1
         self._is_prepared = False  # the schedules that fire next are loaded
 
@@ -235,9 +238,15 @@ class Engine:
             # After the ends: their follow-ups might be the first commands.
             has_news = ended > 0 or might_have_looked or has_changed
             self._supervision.keep(engine_id, has_news=has_news)
+        has_answers = bool(self.runners.answers)
+        if has_answers:
+            self._conditions.take_answers()
+        if self.runners.has_watched:
+            self._watch_runs().look(has_news=has_answers or self._has_machine_news)
+        self._has_machine_news = False
         if self._may_claim():
             has_filled = has_filled and not recovered.has_queued
-            if self._conditions.checks or self.runners.answers:
+            if self._conditions.checks:
                 has_filled &= not self._conditions.wake_runs(self._claimer.open_queues())
             self._firing.fire(hold, has_filled=has_filled)
         batches = self._claimer.take_batches()
@@ -265,6 +274,20 @@ class Engine:
             ended=ended,
             wake_ms=self._next_wake_ms(hold, begun_ms=begun_ms),
         )
+
+    def _watch_runs(self) -> WhileRuns:
+        if self._while_runs is None:
+            # Not at the top: an engine without such runs does not load it.
+            from edgecron.engine.while_runs import WhileRuns
+
+            self._while_runs = WhileRuns(
+                store=self._store,
+                clock=self._clock,
+                runners=self.runners,
+                conditions=self._conditions,
+                events=self.events,
+            )
+        return self._while_runs
 
     def _write_ends(self) -> tuple[int, bool]:
         """Record the ends that came; how many, and whether queued runs got their places."""
@@ -340,6 +363,7 @@ class Engine:
             self._pruning.wake_ms,
             self._notices.wake_ms,
             self._conditions.wake_ms if self._conditions.checks else None,
+            None if self._while_runs is None else self._while_runs.wake_ms,
             self._progress.wake_ms,
             self._claimer.wait_ms(),
         )
@@ -419,7 +443,8 @@ class Engine:
         return self._conditions.filenos()
 
     def note_machine_change(self) -> None:
-        """Have the next step look at the conditions that runs wait for."""
+        """Have the next step look at the conditions of runs."""
+        self._has_machine_news = True
         self._conditions.hear()
 
     # Runs that start exactly on time.

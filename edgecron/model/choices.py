@@ -9,6 +9,7 @@ DAY_MS = 86_400_000
 ON_TIME_MS = 60_000  # a single fire that is late by up to this is not missed
 MAX_CATCH_UP = 100  # runs of one missed range under catch_up=all
 COMMAND_QUEUE = "command"
+SUSPENDED_MARK = "suspended"  # flag of a run whose processes are stopped; at its end: they were
 REPLACED_MARK = "replaced"  # flag of a run that is ended for a newer one
 MISSED_MARK = "missed:"  # begins a flag of a catch-up: why its time was missed
 COVERS_MARK = "covers:"  # begins a flag of a run that covers missed times: count, start
@@ -61,7 +62,8 @@ class Reason(StrEnum):
     EDITED = "edited"  # skipped: its time had passed when the triggers changed
     RESCHEDULED = "rescheduled"  # skipped: `reschedule` moved the run before it past its time
     JITTER = "jitter"  # skipped: jitter delayed the run before it past its time
-    CONDITION = "condition"  # skipped: its condition was not met before the deadline
+    # skipped: its condition was not met before the deadline; cancelled: it was lost during the run
+    CONDITION = "condition"
     EXCLUDED = "excluded"  # skipped: it lies outside of the windows of its schedule
     REQUEST = "request"  # cancelled: by a person or a program
     REPLACED = "replaced"  # cancelled: a newer fire of its schedule took its place
@@ -153,6 +155,11 @@ class Overlap(StrEnum):
     QUEUE = "queue"  # let one wait
     ALLOW = "allow"  # run beside it
     REPLACE = "replace"  # end the old one, then run
+
+
+class WhileLost(StrEnum):
+    END = "end"  # end the run
+    SUSPEND = "suspend"  # stop its processes, and continue them later
 
 
 class OnInterrupt(StrEnum):

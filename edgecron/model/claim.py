@@ -48,6 +48,7 @@ class Claim(NamedTuple):
     policies: Policies = Policies()
     fence: int = 0  # larger than that of every earlier claim of the schedule
     upstream: Upstream | None = None
+    revision: int = 0  # of the schedule
 
 
 class Stream(IntEnum):

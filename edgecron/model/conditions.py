@@ -218,6 +218,17 @@ def check_needs(texts: Sequence[str]) -> None:
         raise InvalidInput(f"the same condition is needed twice: {', '.join(canonical)}")
 
 
+def check_kept(texts: Sequence[str]) -> None:
+    """Raise InvalidInput for conditions that can't be watched during a run."""
+    check_needs(texts)
+    for condition in parse_needs(texts):
+        if condition.schedule is not None:
+            raise InvalidInput(
+                f"while is {condition.text!a}, expected a condition of the machine",
+                hint=f"wait for it before the start: --needs {condition.text}",
+            )
+
+
 def check_needed(wanted: Mapping[str, Sequence[str]], *, names: Collection[str]) -> None:
     """Check the schedules that the conditions of schedules being written refer to.
 

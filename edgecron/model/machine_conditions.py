@@ -50,7 +50,7 @@ class Machine(Protocol):
         """The charge of its batteries together; 100 if it has none."""
 
     def idle_ms(self) -> int | None:
-        """For how long nobody has typed at a terminal."""
+        """How long ago a user last typed at a terminal."""
 
     def load(self) -> float | None:
         """The load average of the last minute."""

@@ -27,6 +27,7 @@ from edgecron.model.choices import (
     Overlap,
     Priority,
     StallAction,
+    WhileLost,
 )
 from edgecron.model.run_limits import READERS
 from edgecron.model.windows import check_windows
@@ -61,6 +62,8 @@ class Policies:
     jitter_s: float = 0.0
     needs: tuple[str, ...] = ()  # texts of conditions, all of which must hold
     needs_deadline_s: float = 86_400.0  # how long after due a run waits for them
+    while_needs: tuple[str, ...] = ()  # conditions of the machine that must hold during a run
+    while_lost: WhileLost = WhileLost.END
     notify: tuple[str, ...] = ()  # names of rules for notices, beside those that match; or "off"
     keep_awake: bool = False
     wake: bool = False
@@ -309,8 +312,10 @@ def _spec(
     return Option(name, type, group, help, part=Part.SPEC, field=field or name, **more)
 
 
-def _policy(name: str, type: OptionType, group: Group, help: str, **more: Any) -> Option:
-    field = f"{name}_s" if type is _T.DURATION else name
+def _policy(
+    name: str, type: OptionType, group: Group, help: str, *, field: str = "", **more: Any
+) -> Option:
+    field = field or (f"{name}_s" if type is _T.DURATION else name)
     return Option(
         name, type, group, help, part=Part.POLICIES,
         **{"field": field, "column": field, "has_default": True, **more},
@@ -444,6 +449,13 @@ OPTIONS: dict[str, Option] = {
         _policy("needs_deadline", _T.DURATION, _G.WAIT,
                 "skip the run if it still waits this long after its due time",
                 default="24h", metavar="DURATION", example='"2h"', is_advanced=True),
+        _policy("while", _T.CONDITIONS, _G.WAIT,
+                "end or suspend a run if CONDITION is no longer true",
+                metavar="CONDITION", example='["ac-power"]', field="while_needs",
+                is_repeatable=True),
+        _policy("while_lost", _T.CHOICE, _G.WAIT,
+                "choose what happens to a run that loses its --while condition",
+                default="end", choices=tuple(WhileLost), example='"suspend"'),
         _policy("keep_awake", _T.SWITCH, _G.MORE,
                 "keep the machine from sleeping while a run is active",
                 default="false", example="true", has_default=False, is_advanced=True),

@@ -8,7 +8,7 @@ from datetime import datetime
 from edgecron.base.checks import check_aware_or_none, check_name, check_range, check_text
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple, dataclass, field
-from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Status
+from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Status, WhileLost
 from edgecron.model.engine import offer_of
 from edgecron.model.options import Job, Policies
 
@@ -58,9 +58,18 @@ class ScheduleSpec:
                 "keep_awake is true, but a function runs in its program and not under edgecron",
                 hint="take logind's inhibitor in that program, or make the job a command",
             )
+        self._check_suspension()
         if self.from_at and self.until_at and self.until_at <= self.from_at:
             raise InvalidInput(
                 "until is not later than from", hint="give a later until, or an earlier from"
+            )
+
+    def _check_suspension(self) -> None:
+        is_suspended = self.policies.while_lost is WhileLost.SUSPEND
+        if is_suspended and self.job.kind is JobKind.CALLABLE:
+            raise InvalidInput(
+                "while-lost is suspend, but a function can't be suspended",
+                hint="end it instead, or make the job a command",
             )
 
     def _check_scopes(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgecron.base.values import NamedTuple, dataclass
-from edgecron.model.choices import Cause, Overlap, Reason, Status, WaitsFor
-from edgecron.model.claim import Upstream
+from edgecron.model.choices import Cause, Overlap, Reason, Status, WaitsFor, WhileLost
+from edgecron.model.claim import Claim, Upstream
 from edgecron.model.engine import Offers
 from edgecron.model.machine_conditions import NOTHING_KNOWN, MachineCondition
 from edgecron.model.schedule import ScheduleSpec
@@ -245,6 +245,32 @@ class RunningRow:
     ok_codes: tuple[int, ...]
     kill_grace_s: float
     started_ms: int
+    watched: Watched | None = None
+
+
+class Watched(NamedTuple):
+    """The conditions that must hold during a run, and what happens if one is lost.
+
+    `is_suspended`: the run's processes are stopped, as its row says.
+    """
+
+    schedule_id: int
+    revision: int
+    needs: tuple[str, ...]
+    lost: WhileLost
+    is_suspended: bool = False
+
+
+def watched_of(claim: Claim) -> Watched | None:
+    """The conditions of a claimed run; None if it has none, as a manual run."""
+    if not claim.policies.while_needs or claim.cause is Cause.MANUAL:
+        return None
+    return Watched(
+        schedule_id=claim.schedule_id,
+        revision=claim.revision,
+        needs=claim.policies.while_needs,
+        lost=claim.policies.while_lost,
+    )
 
 
 class EnginePresence(NamedTuple):

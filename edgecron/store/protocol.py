@@ -187,6 +187,12 @@ class Store(Protocol):
     def find_last_success_ms(self, schedule: str) -> int | None:
         """When the newest success of a schedule ended; None: there is none, or no such schedule."""
 
+    def note_suspension(self, execution_id: int, token: str, note: str | None) -> bool:
+        """Record that a running run is suspended, and why; None: it continues.
+
+        Returns False if the run is no longer running with this token.
+        """
+
     def note_wait(self, queues: Sequence[str], waited: Waited, note: str | None) -> None:
         """Record in the rows that wait for a condition why it is not met; None: nothing to say."""
 

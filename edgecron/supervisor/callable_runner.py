@@ -190,11 +190,23 @@ class CallableRunner:
     def acknowledge(self, tokens: Sequence[str]) -> None:
         """Do nothing: outcomes that are not on record end with this process."""
 
+    def lose(self, token: str, message: str) -> None:
+        self._ask_to_stop(token, Reason.CONDITION)
+
+    def suspend(self, token: str) -> None:
+        """Do nothing: a thread can't be stopped. No schedule of a function asks for it."""
+
+    def resume(self, token: str) -> None:
+        """Do nothing, as `suspend`."""
+
     def cancel(self, token: str) -> None:
+        self._ask_to_stop(token, Reason.REQUEST)
+
+    def _ask_to_stop(self, token: str, reason: Reason) -> None:
         call = self._calls.get(token)
         if call is None:
             return
-        call.ask_to_stop(Reason.REQUEST)
+        call.ask_to_stop(reason)
         with self._turns:
             is_reserved = self._reserve.pop(token, None) is not None
         if is_reserved:

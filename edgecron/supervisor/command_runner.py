@@ -45,6 +45,7 @@ _ENDS: Mapping[EndCause, tuple[Status, Reason]] = {
     EndCause.SPAWN: (Status.FAILED, Reason.SPAWN),
     EndCause.CANCELLED: (Status.CANCELLED, Reason.REQUEST),
     EndCause.STOPPED: (Status.CANCELLED, Reason.SHUTDOWN),
+    EndCause.CONDITION: (Status.CANCELLED, Reason.CONDITION),
 }
 
 
@@ -128,6 +129,15 @@ class CommandRunner:
 
     def cancel(self, token: str) -> None:
         self.link.cancel([token])
+
+    def lose(self, token: str, message: str) -> None:
+        self.link.end(token, EndCause.CONDITION, message)
+
+    def suspend(self, token: str) -> None:
+        self.link.suspend(token)
+
+    def resume(self, token: str) -> None:
+        self.link.resume(token)
 
     def stop(self) -> None:
         self.link.stop_all(EndCause.STOPPED)

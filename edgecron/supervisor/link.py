@@ -124,6 +124,18 @@ class SupervisorLink:
         """End runs by TERM, and by KILL after their grace; their cause is `cancelled`."""
         self._send(Kind.CANCEL, list(tokens))
 
+    def end(self, token: str, cause: EndCause, message: str) -> None:
+        """End a run, as `cancel` does, for another cause."""
+        self._send(Kind.END, [[token, cause, message]])
+
+    def suspend(self, token: str) -> None:
+        """Stop all processes of a run for a while. Its timeout does not count that time."""
+        self._send(Kind.SUSPEND, [token])
+
+    def resume(self, token: str) -> None:
+        """Let the processes of a run continue."""
+        self._send(Kind.CONTINUE, [token])
+
     def stop_all(self, cause: EndCause = EndCause.STOPPED) -> None:
         """End every run, also those that wait to be started."""
         self._send(Kind.STOP_ALL, cause)

@@ -16,7 +16,8 @@ from typing import Any
 from edgecron.base.clock import Clock
 from edgecron.supervisor.cleanup import clear_late_results
 from edgecron.supervisor.control_server import ControlServer
-from edgecron.supervisor.live_runs import WAKE_REAP, LiveRun, LiveRuns, note_signal
+from edgecron.supervisor.live_run import LiveRun
+from edgecron.supervisor.live_runs import WAKE_REAP, LiveRuns, note_signal
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.peer import Peer
 from edgecron.supervisor.protocol import GIVEN_BACK, PROTOCOL_VERSION, Kind, Phase
@@ -30,7 +31,9 @@ from edgecron.supervisor.state_files import socket_path
 # After this time, drop ends that could not be written to the journal and that no engine takes.
 JOURNAL_LIMIT_MS = 600_000
 FAREWELL_MS = 2_000  # after TERM, the time for the engine to read what is left
+SUSPENDED_LIMIT_MS = 60_000  # the time for another engine to take over suspended runs
 _LAST_WAIT = "last wait"
+_WAKE_SUSPENDED = "suspended"
 
 
 class Supervisor:
@@ -91,6 +94,7 @@ class Supervisor:
         self._engine.flush()
         while not self._is_done():
             self._snapshots.begin_turn()
+            self._mind_suspended()
             self._reactor.turn(self._sleep_s())
             for key in self._deadlines.pop_due(self._clock.monotonic_ms()):
                 self._on_deadline(key)
@@ -202,10 +206,19 @@ class Supervisor:
                 self._give_back(self._queue.take_overdue())
         elif key == WAKE_JOURNAL:
             self._recorder.retry()
+        elif key == _WAKE_SUSPENDED:
+            self._runs.resume(self._runs.suspended)
         elif key == WAKE_REAP:
             self._runs.reap_without_pidfd()
         else:
             self._runs.on_deadline(key)
+
+    def _mind_suspended(self) -> None:
+        """Let suspended runs continue if no engine looks after them for a while."""
+        if self._engine.is_connected or not self._runs.suspended:
+            self._deadlines.clear(_WAKE_SUSPENDED)
+        elif _WAKE_SUSPENDED not in self._deadlines:
+            self._deadlines.set(_WAKE_SUSPENDED, self._clock.monotonic_ms() + SUSPENDED_LIMIT_MS)
 
     def _on_message(self, kind: Kind, body: Any) -> None:
         """Carry out a message of the engine."""
@@ -213,6 +226,13 @@ class Supervisor:
             self._start([StartRequest.from_json(request) for request in body])
         elif kind is Kind.CANCEL:
             self._end(body, EndCause.CANCELLED)
+        elif kind is Kind.END:
+            for token, cause, message in body:
+                self._end([token], EndCause(cause), message=message)
+        elif kind is Kind.SUSPEND:
+            self._runs.suspend(body)
+        elif kind is Kind.CONTINUE:
+            self._runs.resume(body)
         elif kind is Kind.STOP_ALL:
             self._end_all(EndCause(body))
         elif kind is Kind.ACK:
@@ -244,11 +264,11 @@ class Supervisor:
     def _is_known(self, token: str) -> bool:
         return token in self._runs.by_token or token in self._queue or self._recorder.knows(token)
 
-    def _end(self, tokens: list[str], cause: EndCause) -> None:
+    def _end(self, tokens: list[str], cause: EndCause, *, message: str | None = None) -> None:
         for token in tokens:
             run = self._runs.by_token.get(token)
             if run is not None:
-                self._runs.end(run, cause)
+                self._runs.end(run, cause, message=message)
             # A fork that has just ended may wait to be started again.
             self._queue.cancel(token, cause)
 

@@ -20,7 +20,7 @@ from collections import deque
 from enum import StrEnum
 from typing import Any
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 GIVEN_BACK = "given_back"  # instead of an error code: the run had no place yet
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 READ_BYTES = 256 * 1024
@@ -38,6 +38,9 @@ _LENGTH = struct.Struct(">I")
 class Kind(StrEnum):
     START = "start"  # to the supervisor: requests, which start as places become free
     CANCEL = "cancel"  # to the supervisor: tokens to end
+    END = "end"  # to the supervisor: (token, cause, message) of runs to end
+    SUSPEND = "suspend"  # to the supervisor: tokens whose processes are to stop for a while
+    CONTINUE = "continue"  # to the supervisor: tokens whose processes are to continue
     STOP_ALL = "stop_all"  # to the supervisor: end every run, for this cause
     ACK = "ack"  # to the supervisor: tokens whose end is on record elsewhere
     HELLO = "hello"  # to each connection: version, pid; the supervisor holds its lock by then

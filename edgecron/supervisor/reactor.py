@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 READ = select.POLLIN
 WRITE = select.POLLOUT
@@ -75,6 +75,11 @@ class Deadlines:
 
     def clear(self, key: str) -> None:
         self._at_ms.pop(key, None)
+
+    def hold(self, keys: Iterable[str], now_ms: int) -> dict[str, int]:
+        """Remove keys, and return how long it was until the time of each that had one."""
+        held = {key: self._at_ms.pop(key, None) for key in keys}
+        return {key: max(0, at_ms - now_ms) for key, at_ms in held.items() if at_ms is not None}
 
     def __contains__(self, key: str) -> bool:
         return key in self._at_ms

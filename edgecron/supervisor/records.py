@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from edgecron.base.values import dataclass, field
+from edgecron.model.choices import SUSPENDED_MARK
 
 TOKEN = re.compile(r"[A-Za-z0-9_\-]{1,64}", re.ASCII)
 
@@ -23,6 +24,7 @@ class EndCause(StrEnum):
     CANCELLED = "cancelled"  # we ended it on request
     STOPPED = "stopped"  # we ended it with its engine or supervisor
     SPAWN = "spawn"  # it could not be started
+    CONDITION = "condition"  # we ended it because its condition was lost
 
 
 class Flag(StrEnum):
@@ -40,6 +42,7 @@ class Flag(StrEnum):
     KILLED = "killed"  # it did not end on TERM within its grace
     RESULT_TOO_BIG = "result_too_big"  # it left a result of more than 64 KiB
     RESULT_INVALID = "result_invalid"  # its result is not a file of JSON
+    SUSPENDED = SUSPENDED_MARK  # its processes were stopped for a while
     CORE_DUMPED = "core_dumped"  # the system wrote a core file
     OUT_OF_MEMORY = "out_of_memory"  # the kernel ended it at the limit of its control group
     OUTPUT_NOT_STORED = "output_not_stored"  # `--durability volatile`: it printed, and succeeded

@@ -103,8 +103,19 @@ class RunSession:
     def terminate(self) -> None:
         """Ask all processes to end, also stopped ones."""
         for number in (signal.SIGTERM, signal.SIGCONT):
-            self._signal_group(number)
-            signal_session(self._others(), number, leader=self._leader)
+            self._signal_all(number)
+
+    def stop(self) -> None:
+        """Stop all processes, until `resume`."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let all processes continue."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: int) -> None:
+        self._signal_group(number)
+        signal_session(self._others(), number, leader=self._leader)
 
     def kill(self) -> bool:
         """Kill all processes. True if this turn found new ones: call again in the next turn.

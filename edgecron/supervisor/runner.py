@@ -87,6 +87,15 @@ class Runner(Protocol):
     def cancel(self, token: str) -> None:
         """End a run; its outcome follows. A run that has ended stays as it is."""
 
+    def lose(self, token: str, message: str) -> None:
+        """End a run whose condition was lost; its outcome follows, `cancelled` for `condition`."""
+
+    def suspend(self, token: str) -> None:
+        """Stop a run for a while; its timeout does not count that time. A function continues."""
+
+    def resume(self, token: str) -> None:
+        """Let a run continue."""
+
     def stop(self) -> None:
         """End all runs; their outcomes follow, `cancelled` for `shutdown`."""
 

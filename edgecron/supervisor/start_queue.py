@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_duration_ms
-from edgecron.supervisor.live_runs import LiveRun
+from edgecron.supervisor.live_run import LiveRun
 from edgecron.supervisor.reactor import Deadlines
 from edgecron.supervisor.recorder import Recorder
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest

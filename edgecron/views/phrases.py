@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
-from edgecron.model.choices import COMMAND_QUEUE, COVERS_MARK, Cause, JobKind, Reason, Status
+from edgecron.model.choices import (
+    COMMAND_QUEUE,
+    COVERS_MARK,
+    SUSPENDED_MARK,
+    Cause,
+    JobKind,
+    Reason,
+    Status,
+    WhileLost,
+)
 from edgecron.model.conditions import read_condition, read_needs
 from edgecron.model.engine import find_program
 from edgecron.model.listing import idle_words, standing_of
@@ -46,6 +55,7 @@ _FLAG_WORDS = {
     "memory_per_process": "its memory limit held for each process by itself",
     "cpu_unlimited": "its limit of processor time was not possible here",
     "could_sleep": "the machine could have slept meanwhile",
+    "suspended": "suspended for a while",
     "state_refused": "its changes of state were too large to keep",
 }
 _MOST_NAMED = 10
@@ -61,7 +71,7 @@ def recorded_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     """Return the error of a run as recorded; for a missed time, with local times."""
     text = execution.error_msg or ""
     # Texts of others stay as they are.
-    is_ours = execution.reason is Reason.MISFIRE
+    is_ours = execution.reason is Reason.MISFIRE or is_suspended(execution)
     return with_near_times(text, zone=zone, now=now) if is_ours else text
 
 
@@ -144,10 +154,17 @@ def job_words(spec: ScheduleSpec) -> str:
 
 def status_words(execution: Execution) -> str:
     """Return a status and its reason: `failed: timeout`."""
+    if is_suspended(execution):
+        return f"{execution.status.value}: {SUSPENDED_MARK}"
     # The exit code or signal is shown beside the status.
     if execution.reason in (None, Reason.EXIT, Reason.SIGNAL):
         return execution.status.value
     return f"{execution.status.value}: {execution.reason}"
+
+
+def is_suspended(execution: Execution) -> bool:
+    """Return whether the processes of a run are stopped until its condition is true again."""
+    return execution.status is Status.RUNNING and SUSPENDED_MARK in execution.flags
 
 
 def took_ms(execution: Execution, *, now: datetime) -> int | None:
@@ -195,6 +212,16 @@ def windows_words(policies: Policies) -> str:
     words += [f"not between {text}" for text in policies.not_between]
     words += [f"except {text}" for text in policies.except_days]
     return ", ".join(words)
+
+
+def while_words(policies: Policies) -> str:
+    """Say which conditions must hold during a run, and what happens otherwise; empty if none."""
+    if not policies.while_needs:
+        return ""
+    words = " and ".join(condition.text for condition in read_needs(policies.while_needs))
+    if policies.while_lost is WhileLost.SUSPEND:
+        return f"{words}; a run is suspended while this is not true"
+    return f"{words}; a run is ended if this is no longer true"
 
 
 def group_words(schedule: Schedule) -> str:
@@ -257,7 +284,8 @@ def percent_words(progress: Progress) -> str:
 def flag_words(execution: Execution) -> list[str]:
     """Return the remarks that a person should know about a run, beyond how it ended."""
     # Several flags can mean the same to a person.
-    words = dict.fromkeys(_FLAG_WORDS[flag] for flag in execution.flags if flag in _FLAG_WORDS)
+    flags = () if is_suspended(execution) else execution.flags
+    words = dict.fromkeys(_FLAG_WORDS[flag] for flag in flags if flag in _FLAG_WORDS)
     covered = covered_range(execution)
     if covered is not None:
         words[f"covers {count_words(covered[0], 'missed time')}"] = None

@@ -13,6 +13,7 @@ from edgecron.views.phrases import (
     covered_range,
     failure_words,
     flag_words,
+    is_suspended,
     progress_words,
     range_words,
     recorded_words,
@@ -87,6 +88,8 @@ def run_sentence(
     began = f"{subject} started at {near_time(run.started_at, zone=zone, now=now)}, {because}"
     if run.status is Status.RUNNING:
         asked = "; a user cancelled it" if run.cancel_requested_at is not None else ""
+        if is_suspended(run):
+            return f"{began}; it is {recorded_words(run, zone=zone, now=now)}{asked}."
         return f"{began}; it is still running{asked}."
     after = f" after {short_duration(run.duration_ms)}" if run.duration_ms is not None else ""
     if run.status is Status.SUCCESS:
@@ -169,6 +172,8 @@ def _reason_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     if reason == "misfire" and run.error_msg:
         them = "them" if (run.missed_count or 1) > 1 else "it"
         return f"{recorded_words(run, zone=zone, now=now)}, and the catch-up policy skipped {them}"
+    if reason == "condition" and run.status is Status.CANCELLED:
+        return run.error_msg or "its --while condition was no longer true"
     if reason == "condition" and run.error_msg:
         return f"{known}: {run.error_msg}"
     return known

@@ -28,6 +28,7 @@ from edgecron.views.phrases import (
     recorded_words,
     runner_words,
     waiting_words,
+    while_words,
     windows_words,
 )
 from edgecron.views.run_words import NOT_RUN
@@ -73,6 +74,7 @@ def bound_lines(schedule: Schedule, *, zone: tzinfo) -> list[tuple[str, str]]:
         ("group", group_words(schedule)),
         ("needs", needs_words(spec.policies)),
         ("windows", windows_words(spec.policies)),
+        ("while", while_words(spec.policies)),
         ("from", local_time(spec.from_at, zone=zone, absent="")),
         ("until", local_time(spec.until_at, zone=zone, absent="")),
         ("max runs", str(spec.max_runs or "")),

@@ -82,6 +82,15 @@ class InstantRunner:
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
+    def lose(self, token: str, message: str) -> None:
+        """No run here has conditions."""
+
+    def suspend(self, token: str) -> None:
+        """No run here has conditions."""
+
+    def resume(self, token: str) -> None:
+        """No run here has conditions."""
+
     def take_progress(self) -> list[Reported]:
         return []
 

@@ -106,7 +106,9 @@ class LiveRuns:
         if run.timeout_ms is not None:
             self._set_deadline(run, run.timeout_ms)
 
-    def end(self, run: Run, cause: EndCause) -> None:
+    suspended: tuple[str, ...] = ()  # no run of these worlds has conditions
+
+    def end(self, run: Run, cause: EndCause, *, message: str | None = None) -> None:
         if run.end_cause is not None:
             return
         if run.has_ended():

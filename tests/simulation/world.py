@@ -59,9 +59,21 @@ class Body:
     schedule_id: int = 0
     beside: tuple[int, ...] = ()  # executions of its schedule and scope that ran as it started
     has_ended: bool = False  # noted before the clock is set back
+    suspended_ms: int | None = None  # since when its processes are stopped
+    stops: list[tuple[int, int]] = field(default_factory=list)  # when they were, from and to
 
     def is_over(self, now_ms: int) -> bool:
-        return self.has_ended or self.ends_ms <= now_ms
+        return self.has_ended or (self.suspended_ms is None and self.ends_ms <= now_ms)
+
+    def suspend(self, now_ms: int) -> None:
+        if self.suspended_ms is None and not self.is_over(now_ms):
+            self.suspended_ms = now_ms
+
+    def resume(self, now_ms: int) -> None:
+        if self.suspended_ms is not None:
+            self.ends_ms += now_ms - self.suspended_ms
+            self.stops.append((self.suspended_ms, now_ms))
+            self.suspended_ms = None
 
 
 @dataclass
@@ -117,6 +129,7 @@ class SimSupervisor:
             self.unbegun[token] = reason
         body = self.journal.get(token)
         if body is not None and not body.is_over(now_ms) and not self.is_stopped:
+            body.resume(now_ms)  # TERM, then CONT
             body.ends_ms, body.exit_code, body.end_reason = now_ms, 143, reason
 
     def revoke(self, token: str) -> bool:
@@ -196,6 +209,19 @@ class SimRunner:
 
     def cancel(self, token: str) -> None:
         self._supervisor.end(token, Reason.REQUEST, self._world.clock.now_ms())
+
+    def lose(self, token: str, message: str) -> None:
+        self._supervisor.end(token, Reason.CONDITION, self._world.clock.now_ms())
+
+    def suspend(self, token: str) -> None:
+        body = self._supervisor.journal.get(token)
+        if body is not None:
+            body.suspend(self._world.clock.now_ms())
+
+    def resume(self, token: str) -> None:
+        body = self._supervisor.journal.get(token)
+        if body is not None:
+            body.resume(self._world.clock.now_ms())
 
     def stop(self) -> None:
         self._supervisor.give_back(since_ms=self._world.clock.now_ms())
@@ -540,6 +566,7 @@ class World:
         supervisor.waiting.clear()
         supervisor.reserve.clear()
         for body in supervisor.live(self.clock.now_ms()):
+            body.resume(self.clock.now_ms())
             body.ends_ms = self.clock.now_ms()
             body.is_cut_short = True
         self.trail.append(f"kill supervisor {key}")

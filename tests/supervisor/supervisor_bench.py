@@ -20,7 +20,7 @@ from edgecron.supervisor.control import LIVE, Control
 from edgecron.supervisor.journal import JournalState, Trace, read_journal
 from edgecron.supervisor.launch import StartBy, start
 from edgecron.supervisor.link import Event, Exited, NotStarted, Started, SupervisorLink
-from edgecron.supervisor.live_runs import LiveRun
+from edgecron.supervisor.live_run import LiveRun
 from edgecron.supervisor.output import Part, load_output
 from edgecron.supervisor.peer import Peer
 from edgecron.supervisor.protocol import GIVEN_BACK, Phase

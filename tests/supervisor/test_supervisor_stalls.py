@@ -10,7 +10,8 @@ import pytest
 from edgecron.embedding.fake_clock import FakeClock
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.link import Stalled
-from edgecron.supervisor.live_runs import LiveRun, LiveRuns
+from edgecron.supervisor.live_run import LiveRun
+from edgecron.supervisor.live_runs import LiveRuns
 from edgecron.supervisor.reactor import Reactor
 from edgecron.supervisor.records import EndCause, Flag
 from tests.supervisor.supervisor_bench import Bench, Gate, Starting

@@ -126,6 +126,15 @@ class SeemingRunner:
             del self.bodies[body.claim.lease_token]
         return [body.outcome() for body in sorted(over, key=lambda body: body.ends_ms)]
 
+    def lose(self, token: str, message: str) -> None:
+        """No run here has conditions."""
+
+    def suspend(self, token: str) -> None:
+        """No run here has conditions."""
+
+    def resume(self, token: str) -> None:
+        """No run here has conditions."""
+
     def take_progress(self) -> list[Reported]:
         return []
 

@@ -9,16 +9,18 @@ import json
 from collections.abc import Sequence
 
 import edgecron
+from edgecron.model.choices import SUSPENDED_MARK, Cause, WhileLost
 from edgecron.model.engine import EngineInfo, Offers, find_program
 from edgecron.store.contract import (
     STALE_MS,
     EnginePresence,
     RunningRow,
+    Watched,
 )
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.due import OFFER, offers_text
 from edgecron.store.sqlite.revisions import snapshot_of
-from edgecron.store.sqlite.rows import engine_of, ok_codes_of
+from edgecron.store.sqlite.rows import engine_of, needs_of, ok_codes_of
 
 _KEPT_STOPPED = 50  # stopped engines of each kind: with a queue, and for one run only
 # An engine for one run only never takes a queue, so it proves no presence.
@@ -276,7 +278,8 @@ def find_running(database: Database) -> list[RunningRow]:
         f"""SELECT e.id, e.lease_token, e.engine_id,
                iif(n.stopped_at IS NULL, n.key, NULL), n.boot_id, e.supervisor_id, s.name,
                iif(json_valid(r.snapshot), coalesce(r.snapshot ->> 'kind', s.kind), s.kind),
-               s.ok_codes, s.kill_grace_s, e.started_at
+               s.ok_codes, s.kill_grace_s, e.started_at, s.id, e.revision, s.while_needs,
+               s.while_lost, e.cause, e.flags
            FROM executions AS e INDEXED BY executions_active
            JOIN schedules AS s ON s.id = e.schedule_id
            LEFT JOIN schedule_revisions AS r
@@ -299,9 +302,41 @@ def find_running(database: Database) -> list[RunningRow]:
             ok_codes=ok_codes_of(row[8]),
             kill_grace_s=row[9],
             started_ms=row[10],
+            watched=_watched_of(*row[11:]),
         )
         for row in rows
     ]
+
+
+def _watched_of(
+    schedule_id: int, revision: int, needs: str, lost: str, cause: str, flags: str | None
+) -> Watched | None:
+    """The conditions of a running run; None if it has none, as a manual run."""
+    if needs == "[]" or cause == Cause.MANUAL:
+        return None
+    return Watched(
+        schedule_id=schedule_id,
+        revision=revision,
+        needs=needs_of(needs),
+        lost=WhileLost(lost),
+        is_suspended=SUSPENDED_MARK in (flags or ""),
+    )
+
+
+def note_suspension(database: Database, execution_id: int, token: str, note: str | None) -> bool:
+    """Record that a running run is suspended, and why; None: it continues."""
+    with database.transaction():
+        changed = database.change(
+            f"""UPDATE executions SET error_msg = :note, flags = (
+                   SELECT iif(count(*), json_group_array(value), NULL) FROM (
+                       SELECT value FROM json_each(coalesce(flags, '[]'))
+                       WHERE value != '{SUSPENDED_MARK}'
+                       UNION ALL SELECT '{SUSPENDED_MARK}' WHERE :note IS NOT NULL))
+               WHERE id = :id AND lease_token = :token AND status = 'running'
+                   AND (:note IS NULL OR cancel_requested_at IS NULL)""",
+            {"id": execution_id, "token": token, "note": note},
+        )
+    return changed > 0
 
 
 def find_cancelled(database: Database, engine_id: int) -> list[int]:

@@ -54,6 +54,7 @@ SCRIPTS = (
     "0032_silence.sql",
     "0033_run_limits.sql",
     "0034_windows.sql",
+    "0035_while.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

@@ -133,6 +133,8 @@ CREATE TABLE schedules (
     between_times TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(between_times)),
     not_between_times TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(not_between_times)),
     except_days TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(except_days)),
+    while_needs TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(while_needs)),
+    while_lost TEXT NOT NULL DEFAULT 'end' CHECK (while_lost IN ('end', 'suspend')),
 
     CHECK ((next_plan_at IS NULL) = (next_run_at IS NULL)),
     CHECK (next_run_at IS NULL OR (deleted_at IS NULL AND trigger_error IS NULL))

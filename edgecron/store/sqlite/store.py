@@ -145,6 +145,7 @@ class SqliteStore(ReadingStore):
     find_running = engines.find_running
     find_running_row = engines.find_running_row
     find_cancelled = engines.find_cancelled
+    note_suspension = engines.note_suspension
     requeue = ends.requeue
     adopt = engines.adopt
     beat = engines.beat

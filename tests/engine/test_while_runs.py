@@ -1,0 +1,261 @@
+"""Conditions that must hold during a run: what happens to the run when one is lost."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgecron.base.errors import InvalidInput
+from edgecron.client import Client
+from edgecron.engine.events import EventKind
+from edgecron.model.choices import JobKind, WhileLost
+from edgecron.model.options import Job, Policies
+from edgecron.model.run import Execution
+from edgecron.model.schedule import ScheduleSpec
+from tests.support.clock import FakeClock
+from tests.support.fakemachine import FakeMachine, FakeReports
+from tests.support.processes import Daemon
+from tests.support.servers import wait_until
+from tests.support.story import START_MS, Story
+
+HOUR_S = 3600
+
+
+class Laptop:
+    """An engine on a machine whose mains supply a test connects and disconnects."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock(START_MS)
+        self.machine = FakeMachine(folder / "root", self.clock)
+        self.reports = FakeReports()
+        self.story = Story(
+            folder / "story.db", clock=self.clock, hosting=self.machine.hosting(self.reports)
+        )
+
+    def start(self, *texts: str, lost: WhileLost = WhileLost.END, lasts_s: int = 600) -> Execution:
+        policies = Policies(while_needs=texts, while_lost=lost)
+        self.story.add("backup", "@daily", lasts_s=lasts_s, policies=policies)
+        self.story.after_s(4 * HOUR_S)
+        return self.run()
+
+    def set_on_mains(self, is_on: bool) -> None:
+        self.machine.set_on_mains(is_on)
+        self.story.engine.note_machine_change()
+        self.story.after_s(0)
+
+    def run(self) -> Execution:
+        return self.story.runs("backup")[-1]
+
+    def shown(self) -> str:
+        run = self.run()
+        flags = "+".join(["", *run.flags])
+        return f"{run.status}{flags}" if run.reason is None else f"{run.status}:{run.reason}{flags}"
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Laptop:
+    return Laptop(tmp_path)
+
+
+def test_a_run_that_loses_its_condition_is_ended(laptop: Laptop) -> None:
+    laptop.start("ac-power")
+
+    laptop.set_on_mains(False)
+    laptop.story.after_s(4)
+    before = laptop.shown()
+    laptop.story.after_s(1)
+    laptop.story.after_s(0)
+
+    assert before == "running"
+    assert laptop.shown() == "cancelled:condition"
+
+
+def test_a_short_loss_changes_nothing(laptop: Laptop) -> None:
+    laptop.start("ac-power")
+
+    laptop.set_on_mains(False)
+    laptop.story.after_s(3)
+    laptop.set_on_mains(True)
+    laptop.story.after_s(3)
+    laptop.set_on_mains(False)
+    laptop.story.after_s(3)
+    laptop.set_on_mains(True)
+    laptop.story.after_s(600)
+
+    assert laptop.shown() == "success"
+
+
+def test_a_run_is_suspended_and_continues_when_its_condition_is_true_again(
+    laptop: Laptop,
+) -> None:
+    laptop.start("ac-power", lost=WhileLost.SUSPEND)
+    laptop.story.after_s(100)
+    laptop.set_on_mains(False)
+    laptop.story.after_s(5)
+    suspended, note = laptop.shown(), laptop.run().error_msg
+
+    laptop.story.after_s(HOUR_S)
+    still = laptop.shown()
+    laptop.set_on_mains(True)
+    continued, left = laptop.shown(), laptop.run().error_msg
+    laptop.story.after_s(494)
+    before = laptop.shown()
+    laptop.story.after_s(1)
+
+    assert (suspended, still, continued) == ("running+suspended", "running+suspended", "running")
+    assert note == "suspended since 2026-03-09T00:01:45Z: it waits for AC power"
+    assert left is None
+    assert (before, laptop.shown()) == ("running", "success")
+    kinds = [event.kind for event in laptop.story.world.events]
+    assert kinds.count(EventKind.SUSPENDED) == kinds.count(EventKind.CONTINUED) == 1
+
+
+def test_what_the_machine_can_not_tell_ends_no_run(laptop: Laptop) -> None:
+    laptop.start("pressure:cpu:5%")
+
+    laptop.story.after_s(600)
+
+    assert laptop.shown() == "success"
+
+
+def test_a_manual_run_goes_on_without_its_condition(laptop: Laptop) -> None:
+    policies = Policies(while_needs=("ac-power",))
+    laptop.story.add("backup", "@yearly", lasts_s=60, policies=policies)
+    laptop.set_on_mains(False)
+
+    laptop.story.client.run_now("backup")
+    laptop.story.after_s(0)
+    laptop.story.after_s(60)
+
+    assert laptop.shown() == "success"
+
+
+def test_what_the_kernel_does_not_report_is_noticed_within_seconds(laptop: Laptop) -> None:
+    laptop.machine.write("run/vpn.up", "")
+    laptop.start("exists:/run/vpn.up")
+    laptop.story.after_s(60)
+
+    (laptop.machine.root / "run" / "vpn.up").unlink()
+    for _ in range(20):
+        laptop.story.after_s(1)
+
+    assert laptop.shown() == "cancelled:condition"
+
+
+def test_a_command_can_be_the_condition(laptop: Laptop) -> None:
+    laptop.start("command:job 1 7", lasts_s=60)
+
+    for _ in range(30):
+        laptop.story.after_s(1)
+
+    assert laptop.shown() == "cancelled:condition"
+
+
+def test_the_machine_is_listened_to_only_while_such_a_run_runs(laptop: Laptop) -> None:
+    policies = Policies(while_needs=("ac-power",))
+    laptop.story.add("backup", "@daily", lasts_s=60, policies=policies)
+    before = laptop.story.engine.step().wake_ms, laptop.story.engine.condition_filenos()
+
+    laptop.story.after_s(4 * HOUR_S)
+    during = laptop.story.engine.condition_filenos()
+    laptop.story.after_s(60)
+    laptop.story.after_s(0)
+
+    assert before == (START_MS + 4 * HOUR_S * 1000, [])
+    assert len(during) == 1
+    assert laptop.shown() == "success"
+    assert laptop.story.engine.condition_filenos() == []
+    assert laptop.story.engine.step().wake_ms == START_MS + 28 * HOUR_S * 1000
+
+
+def test_the_next_engine_continues_a_suspended_run(laptop: Laptop) -> None:
+    laptop.start("ac-power", lost=WhileLost.SUSPEND)
+    laptop.set_on_mains(False)
+    laptop.story.after_s(5)
+    laptop.story.world.kill_engine(laptop.story.key)
+    laptop.story.key = laptop.story.world.start_engine()
+    laptop.story.after_s(60)
+    suspended = laptop.shown()
+
+    laptop.set_on_mains(True)
+    continued = laptop.shown()
+    laptop.story.after_s(600)
+
+    assert (suspended, continued) == ("running+suspended", "running")
+    assert laptop.shown() == "success"
+
+
+@pytest.mark.parametrize(
+    ("policies", "kind", "message"),
+    [
+        ({"while_needs": ("success:other",)}, JobKind.COMMAND, "expected a condition of the mach"),
+        ({"while_needs": ("moon",)}, JobKind.COMMAND, "condition 'moon' is unknown"),
+        ({"while_lost": WhileLost.SUSPEND}, JobKind.CALLABLE, "a function can't be suspended"),
+    ],
+)
+def test_what_can_not_be_watched_is_refused(
+    tmp_path: Path, policies: dict[str, Any], kind: JobKind, message: str
+) -> None:
+    with Client(tmp_path / "edge.db") as client, pytest.raises(InvalidInput, match=message):
+        client.add(
+            ScheduleSpec(
+                name="backup",
+                triggers=("@daily",),
+                job=Job(kind=kind, argv=("job",)),
+                policies=Policies(**policies),
+            )
+        )
+
+
+# With a real daemon, supervisor and command.
+
+
+def state_of(pid_file: Path) -> str:
+    """The state of a process as the kernel shows it: T is stopped."""
+    pid = pid_file.read_text().strip()
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def add_real(client: Client, folder: Path, lost: WhileLost) -> None:
+    # Its child leads a group of its own: it is stopped, too.
+    line = f"setsid sleep 300 & echo $! > {folder}/child; echo $$ > {folder}/main; wait"
+    spec = ScheduleSpec(
+        name="backup",
+        triggers=("every 1s",),
+        job=Job(kind=JobKind.SHELL, argv=(line.replace("setsid ", ""),)),
+        policies=Policies(while_needs=(f"exists:{folder}/up",), while_lost=lost, timeout_s=200.0),
+    )
+    client.add(spec)
+
+
+@pytest.mark.parametrize("lost", list(WhileLost))
+def test_the_processes_of_a_run_stop_and_end(tmp_path: Path, lost: WhileLost) -> None:
+    (tmp_path / "up").touch()
+    main, child = tmp_path / "main", tmp_path / "child"
+    with Client(tmp_path / "edge.db") as client, closing(Daemon(tmp_path / "edge.db")) as daemon:
+        add_real(client, tmp_path, lost)
+        wait_until(lambda: main.exists() and bool(main.read_text()), lambda: "a start")
+        (tmp_path / "up").unlink()
+        if lost is WhileLost.END:
+            ended = daemon.wait_for("ended")
+            assert (ended["status"], ended["reason"]) == ("cancelled", "condition")
+            assert ended["error_msg"] == f"its condition exists:{tmp_path}/up was no longer true"
+            return
+        daemon.wait_for("suspended")
+        wait_until(lambda: state_of(main) == state_of(child) == "T", lambda: "that it stops")
+        (tmp_path / "up").touch()
+        daemon.wait_for("continued")
+        wait_until(lambda: state_of(main) == state_of(child) == "S", lambda: "that it continues")
+        (tmp_path / "up").unlink()
+        daemon.wait_for("suspended")
+        [run] = [one for one in client.history("backup") if one.status == "running"]
+
+        client.cancel(run.id)
+        daemon.wait_for("ended")
+        found = client.execution(run.id)
+
+    assert (found.status, found.reason) == ("cancelled", "request")
+    assert "suspended" in found.flags
