@@ -275,7 +275,10 @@ def overlapped(fire: Fire, before: Missed | None) -> Missed:
 
 def _may_start(spec: ScheduleSpec, fire: Fire, now_ms: int) -> bool:
     """Whether the windows of a schedule let a fire start now."""
-    windows = windows_of(spec.policies, spec.timezone)
+    policies = spec.policies
+    if not (policies.between or policies.not_between or policies.except_days):
+        return True  # Nearly every fire.
+    windows = windows_of(policies, spec.timezone)
     if windows is None or fire.cause is Cause.MANUAL:
         return True
     return windows.may_start(fire.due_ms, now_ms=now_ms)
