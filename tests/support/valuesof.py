@@ -16,6 +16,7 @@ from edgecron.base.units import from_ms
 from edgecron.client.json_forms import hints_of
 from edgecron.model.claim import OutputChunk, Stream
 from edgecron.model.filters import Filter, parse_filter
+from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
 from edgecron.model.options import Job, Policies
 from edgecron.model.run import Progress
 from edgecron.model.schedule import ScheduleSpec
@@ -37,6 +38,23 @@ _TRIGGERS = [
 _FILTERS = [parse_filter(text) for text in ("", "back", "group:disk status:failed", '-"a b"')]
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     Filter: st.sampled_from(_FILTERS),
+    Notice: st.builds(
+        Notice,
+        id=st.integers(1, 10**9),
+        rule=st.text(st.characters(codec="utf-8")),
+        event=st.sampled_from(NoticeEvent),
+        at_ms=st.integers(0, 10**14),
+        status=st.sampled_from(NoticeStatus),
+        schedule=st.none() | st.text(st.characters(codec="utf-8")),
+        execution_id=st.none() | st.integers(1, 10**9),
+        is_reminder=st.booleans(),
+        detail=st.dictionaries(st.sampled_from(["sentence", "trouble"]), st.just("words")),
+        due_ms=st.none() | st.integers(0, 10**14),
+        tries=st.integers(0, 1000),
+        sent_ms=st.none() | st.integers(0, 10**14),
+        message=st.none() | st.just("m.1"),
+        error=st.none() | st.just("no network"),
+    ),
     OutputChunk: st.builds(
         OutputChunk,
         stream=st.sampled_from(Stream),
