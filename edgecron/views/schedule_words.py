@@ -19,6 +19,7 @@ from edgecron.views.phrases import (
     count_words,
     due_words,
     group_words,
+    is_suspended,
     job_words,
     last_words,
     late_words,
@@ -205,6 +206,8 @@ def _active_words(run: ActiveRun, *, zone: tzinfo, now: datetime, mask: str | No
     if run.waits_for is None:
         since = execution.started_at or execution.due_at
         when = f"running since {near_time(since, zone=zone, now=now)}"
+        if is_suspended(execution):
+            when += f", {recorded_words(execution, zone=zone, now=now)}"
         asked = ", cancel requested" if execution.cancel_requested_at is not None else ""
         far = "" if execution.progress is None else f": {progress_words(execution.progress)}"
         return f"run {execution.id}, {when}{what}{asked}{far}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from edgecron.model.choices import JobKind, WhileLost
 from edgecron.model.options import Job, Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
+from edgecron.views.schedule_words import active_lines
 from tests.support.clock import FakeClock
 from tests.support.fakemachine import FakeMachine, FakeReports
 from tests.support.processes import Daemon
@@ -96,6 +98,8 @@ def test_a_run_is_suspended_and_continues_when_its_condition_is_true_again(
     laptop.set_on_mains(False)
     laptop.story.after_s(5)
     suspended, note = laptop.shown(), laptop.run().error_msg
+    outlook = laptop.story.client.outlook("backup")
+    [(_, active)] = active_lines(outlook, zone=UTC, now=laptop.story.client.now(), mask=None)
 
     laptop.story.after_s(HOUR_S)
     still = laptop.shown()
@@ -107,6 +111,9 @@ def test_a_run_is_suspended_and_continues_when_its_condition_is_true_again(
 
     assert (suspended, still, continued) == ("running+suspended", "running+suspended", "running")
     assert note == "suspended since 2026-03-09T00:01:45Z: it waits for AC power"
+    assert active == (
+        "run 1, running since 00:00:00, suspended since 00:01:45: it waits for AC power"
+    )
     assert left is None
     assert (before, laptop.shown()) == ("running", "success")
     kinds = [event.kind for event in laptop.story.world.events]
