@@ -325,7 +325,7 @@ def test_an_option_that_this_version_does_not_know_is_refused_in_a_request() -> 
         _ask("add_all", {"specs": [spec]})
 
     assert caught.value.hint is not None
-    assert caught.value.hint.startswith("known are: catch_up, ")
+    assert caught.value.hint.startswith("known are: between, catch_up, ")
 
 
 def test_an_error_of_a_type_of_a_later_version_is_one_of_the_same_code() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -14,6 +16,7 @@ from edgecron.model.choices import (
     OnInterrupt,
     Overlap,
     StallAction,
+    WhileLost,
 )
 from edgecron.model.options import Job, Policies
 from edgecron.model.schedule import ScheduleSpec
@@ -91,13 +94,34 @@ POLICIES = st.builds(
     ).map(tuple),
     needs_deadline_s=SECONDS,
     durability=st.sampled_from(list(Durability)),
+    while_needs=st.sampled_from([(), ("ac-power",), ("not:online", "battery:20%")]),
+    keep_awake=st.booleans(),
+    wake=st.booleans(),
+    while_lost=st.sampled_from(list(WhileLost)),
     between=st.sampled_from([(), ("21:00-05:00",), ("SAT,SUN", "9:00-24:00 MON-FRI")]),
     not_between=st.sampled_from([(), ("12:00-13:00",)]),
     except_days=st.sampled_from([(), ("2026-12-24",), ("2026-12-24..2027-01-02", "2027-05-01")]),
     notify=st.sampled_from([(), ("off",), ("mail",), ("mail", "chat.2")]),
 )
+
+
+def _spec(
+    jobs: tuple[Job, str], policies: Policies, triggers: tuple[str, ...], **rest: Any
+) -> ScheduleSpec:
+    """A schedule that is not refused: a function has no policies of processes, and windows leave
+    times of its triggers."""
+    job, queue = jobs
+    if not any(text.startswith(("every", "*/5")) for text in triggers):
+        policies = replace(policies, between=(), not_between=())
+    if job.kind is JobKind.CALLABLE:
+        policies = replace(
+            policies, stall_timeout_s=None, keep_awake=False, while_lost=WhileLost.END
+        )
+    return ScheduleSpec(job=job, queue=queue, policies=policies, triggers=triggers, **rest)
+
+
 SPECS = st.builds(
-    lambda jobs, **rest: ScheduleSpec(job=jobs[0], queue=jobs[1], **rest),
+    _spec,
     name=NAMES,
     triggers=TRIGGERS.map(tuple),
     jobs=st.tuples(CALLABLES, st.just("py:app"))
