@@ -1,7 +1,7 @@
 """Show and compare the environment of a job.
 
     edgecron env show nightly
-    edgecron env show nightly --reveal   also the values of --env, --env-file and secrets
+    edgecron env show nightly --reveal   also show secret values
     edgecron env diff nightly            compare it with this shell
 
 show lists each variable that the next scheduled run gets, and its source: the engine, the account

@@ -136,7 +136,8 @@ def goes_on(words: list[str]) -> bool:
     except (EdgecronError, SystemExit):
         return False
     waits = ("wait", "follow", "result")
-    assert module is not None
+    if module is None:  # Without a command: the help of all of them.
+        return False
     is_long = module.__name__.rpartition(".")[2] in ("daemon", "demo", "mcp_", "tui")
     return is_long or any(getattr(args, name, False) for name in waits)
 

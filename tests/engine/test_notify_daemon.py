@@ -119,8 +119,8 @@ def test_an_engine_that_hangs_in_a_step_feeds_no_more_whatever_else_lives(
     # Once a schedule is due, a step never ends.
     hang = Edit(
         function="plan_fire",
-        old="is_done = timing.max_runs is not None",
-        new="__import__('threading').Event().wait()\n    is_done = timing.max_runs is not None",
+        old="plan = _plan_all(timing, due, now_ms=now_ms)",
+        new="__import__('threading').Event().wait()\n    plan = None",
     )
     program = copied_program(tmp_path, hang)
     daemon = Daemon(database, program=program, through=MEANT)
