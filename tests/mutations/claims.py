@@ -106,7 +106,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I15", "4"),
         edits=(
             Edit(
-                function="plan_fire",
+                function="_plan_all",
                 old="due.plan_ms <= due.decided_until_ms or is_done:",
                 new="is_done:",
             ),
