@@ -17,7 +17,7 @@ MINUTE = 60_000
 
 def mark(name: str = "ops", *, wants_runs: bool = False) -> dict[str, object]:
     found = {"name": name, "channel": "command", "wants_runs": int(wants_runs), "words": "all"}
-    return {**found, "late_ms": None, "slow_ms": None}
+    return {**found, "late_ms": None, "slow_ms": None, "beat_ms": None}
 
 
 def happened(store: SqliteStore) -> list[tuple[str, str]]:
