@@ -114,10 +114,9 @@ class Runners:
                 kill_grace_ms=round(claim.policies.kill_grace_s * 1000),
                 durability=claim.policies.durability,
                 is_manual=claim.cause is Cause.MANUAL,
-                watched=watched_of(claim),
+                watched=watched_of(claim) if claim.policies.while_needs else None,
             )
-            if claim.policies.while_needs:
-                self.has_watched = True
+            self.has_watched |= bool(claim.policies.while_needs)
         runner.start(claims)
 
     def ask(self, claim: Claim) -> bool:
