@@ -75,7 +75,7 @@ def test_all_fields_are_shown_on_request(scene: Scene) -> None:
         await seen.press("f")
         assert "and 17 more" in seen.text()
 
-    look_at(scene, "backup-home", story, size=(160, 60))
+    look_at(scene, "backup-home", story, size=(160, 80))
 
 
 def test_enter_opens_it_from_the_list_and_escape_goes_back(scene: Scene) -> None:
