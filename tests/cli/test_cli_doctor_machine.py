@@ -17,6 +17,7 @@ from edgecron.engine.health import EngineHealth, EngineState
 from edgecron.model.engine import EngineInfo
 from tests.support.cli import Edgecron
 from tests.support.processes import Daemon
+from tests.support.servers import wait_until
 
 START = datetime(2026, 11, 20, 8, tzinfo=UTC)
 MB = 1_000_000
@@ -77,9 +78,15 @@ def daemon(database: Path, edgecron: Edgecron) -> Iterator[Daemon]:
 def test_status_shows_what_is_written_and_warns_of_the_budget(
     edgecron: Edgecron, daemon: Daemon, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edgecron("run", "job", "--wait")  # The engine then notes its own count, and not again soon.
+    edgecron("run", "job", "--wait")
     connection = apsw.Connection(str(database))
     connection.set_busy_timeout(10_000)
+
+    def is_noted() -> bool:
+        return connection.execute("SELECT written_at FROM engines").get is not None
+
+    # The engine notes its own count after that run, and not again soon.
+    wait_until(is_noted, lambda: "the engine noted nothing")
     connection.execute(
         """UPDATE engines SET written_bytes = 60000000, written_at = started_at + 43200000"""
     )

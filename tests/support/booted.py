@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -35,11 +36,18 @@ mount -t proc proc proc
 mount --rbind /dev dev
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
+init="$4"
+shift 4
+for place in "$@"; do
+  mkdir -p ".$place"
+  mount --bind "$place" ".$place"
+  mount -o remount,bind,ro ".$place"
+done
 mkdir -p mnt/old
 pivot_root . mnt/old
 cd /
 umount -l mnt/old
-exec "$4" --system --unit=multi-user.target --log-target=null
+exec "$init" --system --unit=multi-user.target --log-target=null
 """
 _NAMESPACES = ("unshare", "--mount", "--uts", "--ipc", "--pid", "--cgroup", "--fork")
 
@@ -83,6 +91,7 @@ class BootedMachine:
                 [
                     *("sh", "-c", join, "sh", *_NAMESPACES, "--kill-child"),
                     *("sh", "-c", _BOOT, "sh", *map(str, places), "/lib/systemd/systemd"),
+                    *_below_tmp(),
                 ],
                 env={"PATH": os.environ["PATH"], "container": "lxc", "NOTIFY_SOCKET": f"@{name}"},
                 stdout=subprocess.DEVNULL,
@@ -123,6 +132,12 @@ class BootedMachine:
         )
         assert not is_checked or said.returncode == 0, said.stderr
         return said.stdout
+
+
+def _below_tmp() -> list[str]:
+    """Find what tests need there of a folder that the machine has anew: the project, Python."""
+    places = [str(Path(__file__).parents[2]), sys.prefix]
+    return [place for place in dict.fromkeys(places) if place.startswith("/tmp/")]
 
 
 def _cgroups() -> Path:
