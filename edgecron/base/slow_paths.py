@@ -62,7 +62,8 @@ class SlowPaths:
         A path that did not answer before is not waited for again: what it answered since is
         returned, once.
         """
-        until_ms = _clock.monotonic_ms() + round(wait_s * 1000)
+        # One more, because the clock cuts fractions of a millisecond.
+        until_ms = _clock.monotonic_ms() + round(wait_s * 1000) + 1
         begun = {path: self._begin(path) for path in set(paths)}
         found = {}
         for path, one in begun.items():
@@ -113,7 +114,7 @@ class SlowPaths:
         """The look at a path; None if the system has no thread for it."""
         with _lock:
             one = _looks.get(path)
-            # What it answered to somebody else can be old.
+            # A look that ended for another caller can be old: look again.
             if one is not None and not (one.has_ended.is_set() and path not in self.silent):
                 return one
             one = _Look(path, self._look)

@@ -281,9 +281,9 @@ def refuse_absent_program(cli: Session, schedule: Schedule) -> None:
 
 
 def refuse_without_engine(cli: Session, schedule: Schedule, *, is_as_scheduled: bool) -> None:
-    """Raise NotSupported if only an engine can run a schedule, and none is running.
+    """Raise NotSupported if a run needs an engine, and no engine is running.
 
-    That is so on the machine of a server, and for a run as scheduled.
+    A run on the machine of a server needs one, and so does a run as scheduled.
     """
     url = cli.remote_url()
     if (url is None and not is_as_scheduled) or _has_engine(cli, schedule):
@@ -291,7 +291,7 @@ def refuse_without_engine(cli: Session, schedule: Schedule, *, is_as_scheduled: 
     daemon = cli.command("daemon")
     if url is not None:
         raise NotSupported(
-            f"no engine is running on the machine of {url}, "
+            f"no engine is running on the machine of {url},"
             " and this command can't start a run there",
             hint=f"start one: {daemon}; without --wait, the run starts with the engine",
         )

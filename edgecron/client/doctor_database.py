@@ -307,7 +307,7 @@ def _find_needs_in_vain(
         for text in needs:
             condition = read_condition(text)
             needed = f"{command('edit {name}')} --needs none"
-            # What a command will say, nobody knows before an engine runs it.
+            # The result of a command is unknown until an engine runs it.
             unknown_kinds = {one.kind for one in find_of_machine((text,)) - known.keys()}
             if unknown_kinds - {Kind.COMMAND}:
                 note = find_note(machine, text)

@@ -14,13 +14,13 @@ from edgecron.base.bundle import own_start
 # life could not be sent.
 NOTICES_ERROR = "notices-error"
 HEARTBEAT_ERROR = "heartbeat-error"
-HEARTBEAT = "heartbeat"  # the word that has the process first give a sign of life
+HEARTBEAT = "heartbeat"  # the word that makes the process send a heartbeat first
 
 
 def start_sender(database: Path, has_beat: bool) -> int:
     """Start the process for a database; its process id. Raises OSError.
 
-    `has_beat`: it first gives the sign of life of an engine.
+    `has_beat`: it first sends the heartbeat of an engine.
     """
     words = [os.fspath(database), *([HEARTBEAT] if has_beat else [])]
     start = own_start("edgecron.client.notice_sending", *words, bundle_word=":notices")

@@ -426,7 +426,7 @@ def _list_in(value: object) -> list[object]:
 def send_heartbeats(
     client: Client, rules: Mapping[str, ReadRule], *, send: Send = send_over
 ) -> None:
-    """Ping the rules that want a sign of life.
+    """Ping the rules that want a heartbeat.
 
     A ping that fails is not tried again: the next one follows. `doctor` names the failure.
     """
@@ -452,7 +452,7 @@ def send_heartbeats(
 def main(arguments: list[str]) -> None:
     """Be the process that sends the notices of the database that is the first argument.
 
-    With a second argument, first give the sign of life of the engine that started it.
+    With a second argument, first send the heartbeat of the engine that started it.
     """
     database, *words = arguments
     with suppress(OSError):
@@ -465,7 +465,7 @@ def main(arguments: list[str]) -> None:
 def deliver(database: Path, *, has_beat: bool = False) -> None:
     """Send the notices of a database, unless another process does.
 
-    `has_beat`: first give a sign of life, whatever another process does.
+    `has_beat`: first send a heartbeat, whatever another process does.
     """
     crash = state_dir(database) / NOTICES_ERROR
     try:

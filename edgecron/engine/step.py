@@ -56,7 +56,7 @@ class Hosting(NamedTuple):
 
     `find_offers` returns what the engine takes of its program's queue, as other versions of the
     program might have other functions; None: everything in it. `start_sender` starts the process
-    that sends notices, after a sign of life if its argument is true, and returns its process id;
+    that sends notices, after a heartbeat if its argument is true, and returns its process id;
     None: this engine starts none. `machine` has the
     facts for conditions of the machine, None: such a condition never holds. `reports` shows
     their changes. `wake_alarm` is the file of the machine's alarm, None: this engine sets none.

@@ -278,7 +278,7 @@ class Pruning:
 
 
 _AGAIN_MS = 2_000  # between two starts of the process that sends notices
-StartSender = Callable[[bool], int]  # whether it first gives the engine's sign of life; its pid
+StartSender = Callable[[bool], int]  # whether it first sends a heartbeat; its pid
 
 
 class NoticeStarter:
@@ -306,7 +306,7 @@ class NoticeStarter:
         self._pids: dict[bool, int] = {}  # of running processes: one sends, one gives signs of life
         self._next_ms: int | None = None  # when something is to be sent
         self._rest_ms = 0  # until when none is started (monotonic)
-        self._beat_ms: int | None = None  # how often a sign of life is wanted
+        self._beat_ms: int | None = None  # how often a heartbeat is wanted
         self._beat_at_ms = clock.monotonic_ms()  # when the next one is due (monotonic)
 
     @property
@@ -321,7 +321,7 @@ class NoticeStarter:
         return min(waits_ms, default=None)
 
     def look(self, *, has_changed: bool, is_last: bool = False) -> None:
-        """Start the process if a notice or a sign of life is due and none is running.
+        """Start the process if a notice or a heartbeat is due and no such process is running.
 
         `has_changed`: another process has written; there can be rules now. `is_last`: this engine
         ends, and can't start another one later.

@@ -125,7 +125,7 @@ class _RuleReader:
             for key in ("schedules", "groups"):
                 if key in self._table:
                     self._refuse(key, "a heartbeat is about no schedule", "leave it out")
-            if channel is not None and "{schedule}" in channel.url.value:  # type: ignore[union-attr]
+            if isinstance(channel, PingChannel) and "{schedule}" in channel.url.value:
                 self._refuse("heartbeat", "the address has {schedule}", "use a rule of its own")
         is_usual = self._table.get("slow_after") == "usual"
         rule = NotifyRule(

@@ -73,7 +73,10 @@ class Windows:
         return self.span_at(at_ms).is_open
 
     def next_open_ms(self, at_ms: int) -> int | None:
-        """Find the first instant from this one on at which runs can start; None: none is near."""
+        """Find the first instant from this one on at which runs can start.
+
+        None: there is none within MOST_STEPS spans.
+        """
         for _ in range(MOST_STEPS):
             span = self.span_at(at_ms)
             if span.is_open:

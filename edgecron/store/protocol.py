@@ -281,7 +281,7 @@ class Store(Protocol):
         """
 
     def find_beat_ms(self) -> int | None:
-        """How often an engine gives a sign of life; None: no rule wants one."""
+        """How often an engine sends a heartbeat; None: no rule wants one."""
 
     def note_stalls(self, stalls: Sequence[Stall]) -> None:
         """Record for notices that running runs print nothing. Without a rule, record nothing."""

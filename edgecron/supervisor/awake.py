@@ -53,7 +53,7 @@ class Inhibitor:
         self._ending = [pid for pid in self._ending if not _has_ended(pid)]
         if self._holder is not None and _has_ended(self._holder[0]):
             os.close(self._holder[1])
-            self._holder = None  # It was refused, or somebody ended it.
+            self._holder = None  # logind refused the inhibitor, or its program was ended.
             is_held = False
         elif self._is_battery_low():
             self._release()

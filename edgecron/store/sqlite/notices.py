@@ -385,7 +385,7 @@ def has_rules(database: Database) -> bool:
 
 
 def find_beat_ms(database: Database) -> int | None:
-    """How often an engine gives a sign of life; None: no rule wants one."""
+    """How often an engine sends a heartbeat; None: no rule wants one."""
     [(beat_ms,)] = database.rows("SELECT min(beat_ms) FROM notify_rules")
     return None if beat_ms is None else int(beat_ms)
 

@@ -7,6 +7,7 @@ wakes those that wait for anything else, and each is checked again right before 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
@@ -40,17 +41,8 @@ def wait_for_condition(
         {"id": row.execution_id, "text": unmet.text, "until": until_ms},
     )
     assert found is not None
-    return Decided(
-        execution_id=row.execution_id,
-        schedule_id=found[0],
-        revision=found[1],
-        plan_ms=found[2],
-        status=Status.QUEUED,
-        cause=Cause(found[3]),
-        attempt=found[4],
-        waits_for=WaitsFor.CONDITION,
-        condition=unmet.text,
-        wait_until_ms=until_ms,
+    return _decided(row.execution_id, Status.QUEUED, found)._replace(
+        waits_for=WaitsFor.CONDITION, condition=unmet.text, wait_until_ms=until_ms
     )
 
 
@@ -62,16 +54,8 @@ def wait_for_window(database: Database, row: QueuedRow, *, opens_ms: int) -> Dec
         {"id": row.execution_id, "opens": opens_ms},
     )
     assert found is not None
-    return Decided(
-        execution_id=row.execution_id,
-        schedule_id=found[0],
-        revision=found[1],
-        plan_ms=found[2],
-        status=Status.QUEUED,
-        cause=Cause(found[3]),
-        attempt=found[4],
-        due_ms=opens_ms,
-        waits_for=WaitsFor.WINDOW,
+    return _decided(row.execution_id, Status.QUEUED, found)._replace(
+        due_ms=opens_ms, waits_for=WaitsFor.WINDOW
     )
 
 
@@ -225,14 +209,17 @@ def _skip(
     database.change(
         "UPDATE schedules SET skipped_count = skipped_count + 1 WHERE id = :id", {"id": found[0]}
     )
+    return _decided(execution_id, Status.SKIPPED, found)._replace(reason=reason, error_msg=message)
+
+
+def _decided(execution_id: int, status: Status, found: Sequence[Any]) -> Decided:
+    """The decision about a row; `found` is (schedule_id, revision, plan_at, cause, attempt)."""
     return Decided(
         execution_id=execution_id,
         schedule_id=found[0],
         revision=found[1],
         plan_ms=found[2],
-        status=Status.SKIPPED,
-        reason=reason,
+        status=status,
         cause=Cause(found[3]),
         attempt=found[4],
-        error_msg=message,
     )
