@@ -5,11 +5,12 @@
             journey.advance(days=1)
             assert journey.fired(backup) == [datetime(2026, 3, 28, 2, tzinfo=UTC)]
 
-travel          a Scheduler in a time of its own, and the Journey that moves it
-travel_engine   the engine of a journey, stepped by hand
-travel_runners  its functions, coroutines and commands, in turn
-fake_clock      a clock that only a test moves
-context         (here) a RunContext to call a function with
+travel           a Scheduler in a time of its own, and the Journey that moves it
+travel_engine    the engine of a journey, stepped by hand
+travel_calls     its functions and coroutines, in turn
+travel_commands  its commands, in turn
+fake_clock       a clock that only a test moves
+context          (here) a RunContext to call a function with
 
 Nothing here needs pytest or starts a thread.
 """

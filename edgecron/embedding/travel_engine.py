@@ -17,14 +17,8 @@ from edgecron.embedding.pool import ClientPool
 from edgecron.embedding.run import Waits
 from edgecron.embedding.scheduler import Scheduler
 from edgecron.embedding.serving import Serving
-from edgecron.embedding.travel_runners import (
-    CallsInTurn,
-    CommandsInTurn,
-    JourneyLoop,
-    Lasts,
-    Perform,
-    Stage,
-)
+from edgecron.embedding.travel_calls import CallsInTurn, JourneyLoop, Lasts, Stage
+from edgecron.embedding.travel_commands import CommandsInTurn, Perform
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine
