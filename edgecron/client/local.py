@@ -359,7 +359,7 @@ class Client(Outlooks, Backfills):
         Of removed schedules of this name, also the last definition. Raises NotFound.
         """
         from edgecron.planning.retention import Forgotten
-        from edgecron.store.sqlite.unused_revisions import forget
+        from edgecron.store.sqlite.old_definitions import forget
 
         ids = self.store.find_ids_of_name(name) or [self.past_id(name)]
         found = [forget(self.store, one, is_trial=dry_run) for one in ids]

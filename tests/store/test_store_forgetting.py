@@ -15,7 +15,7 @@ from edgecron.planning.retention import Kind, Reason, Removed, Retention, limits
 from edgecron.planning.times import compile_spec
 from edgecron.store.sqlite import retention
 from edgecron.store.sqlite.explanations import find_revision
-from edgecron.store.sqlite.unused_revisions import forget
+from edgecron.store.sqlite.old_definitions import forget
 from tests.store.store_bench import Bench, outcome_of
 from tests.support.specs import make_spec
 
