@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.client import Client
-from edgecron.engine.health import EngineHealth
+from edgecron.client.engine_health import EngineHealth
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
 from edgecron.model.listing import Idle, find_idle
 from edgecron.model.run import Execution

@@ -46,8 +46,8 @@ from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from edgecron.client.doctor_files import Finding
+    from edgecron.client.engine_health import EngineState
     from edgecron.client.takeover import TakenOver
-    from edgecron.engine.health import EngineState
 
 USAGE = "[--deep | --repair | --take-over PID [--yes] | --trust-clock]"
 _MOST_PID = 2**31 - 1

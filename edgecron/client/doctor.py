@@ -25,8 +25,8 @@ from edgecron.base.values import dataclass
 from edgecron.client import Client, doctor_database, doctor_files, doctor_machine
 from edgecron.client.adoption import Book, Phase
 from edgecron.client.doctor_files import CheckStatus, Finding, problem, warning, well
+from edgecron.client.engine_health import EngineHealth, EngineState, find_holder
 from edgecron.client.engine_words import absence_words
-from edgecron.engine.health import EngineHealth, EngineState, find_holder
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import COMMAND_QUEUE, Status
 from edgecron.model.schedule import Schedule

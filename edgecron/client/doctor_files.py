@@ -13,7 +13,7 @@ from shlex import quote
 from edgecron.base.paths import state_dir
 from edgecron.base.values import dataclass
 from edgecron.client import Client
-from edgecron.engine.health import EngineState, holds_open
+from edgecron.client.engine_health import EngineState, holds_open
 from edgecron.engine.state_folder import engine_lock_path, find_root_risk
 
 

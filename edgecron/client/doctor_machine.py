@@ -13,8 +13,8 @@ from edgecron.supervisor.limits import find_subtree
 from edgecron.views.phrases import size_words
 
 if TYPE_CHECKING:
+    from edgecron.client.engine_health import EngineState
     from edgecron.client.local import Client
-    from edgecron.engine.health import EngineState
     from edgecron.model.schedule import ScheduleSpec
 
 _MOST_NAMED = 5

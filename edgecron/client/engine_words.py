@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, tzinfo
 
+    from edgecron.client.engine_health import EngineState
     from edgecron.client.protocol import Client
-    from edgecron.engine.health import EngineState
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.paths import state_dir
 from edgecron.base.values import NamedTuple
-from edgecron.engine.health import printed_so_far
+from edgecron.client.engine_health import printed_so_far
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.claim import OutputChunk
 from edgecron.model.run import Execution

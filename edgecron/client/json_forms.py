@@ -26,8 +26,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from edgecron.base.errors import MalformedCall, UnknownTimezone
 from edgecron.base.units import format_instant
 from edgecron.base.values import NamedTuple, defaults_of, is_value, names_of
+from edgecron.client.engine_health import EngineState
 from edgecron.client.following import BegunRuns
-from edgecron.engine.health import EngineState
 from edgecron.engine.other_engines import DatabaseCopy
 from edgecron.formats.document_plan import Step
 from edgecron.formats.document_values import Document

@@ -18,7 +18,7 @@ from edgecron.planning.corrections import ClockState, is_plausible, is_trusted, 
 from edgecron.store.sqlite.forks import loading
 
 if TYPE_CHECKING:
-    from edgecron.engine.health import EngineState
+    from edgecron.client.engine_health import EngineState
     from edgecron.engine.other_engines import DatabaseCopy
     from edgecron.model.run import Execution
     from edgecron.planning.retention import Retention
@@ -222,7 +222,7 @@ class Engines(OpenDatabase):
         # Most commands ask this only for a hint: without engines, load nothing heavy.
         if not self.store.find_engines():
             return []
-        from edgecron.engine.health import find_states
+        from edgecron.client.engine_health import find_states
 
         return find_states(self.store, state_dir(self.path), clock=self._clock)
 
@@ -258,7 +258,7 @@ class Engines(OpenDatabase):
         Otherwise ended runs would still look active. Does nothing in another user's database.
         """
         if self.store.count_active() and not any(state.is_working for state in self.engines()):
-            from edgecron.engine.health import record_left_ends
+            from edgecron.client.engine_health import record_left_ends
             from edgecron.engine.state_folder import find_foreign_owner
 
             if find_foreign_owner(self.path) is None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
+    from edgecron.client.engine_health import EngineState
     from edgecron.client.following import Follower, LaterRuns
-    from edgecron.engine.health import EngineState
     from edgecron.engine.other_engines import DatabaseCopy
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document

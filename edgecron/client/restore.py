@@ -37,8 +37,8 @@ from edgecron.client.backup import (
     sync_file,
     sync_folder,
 )
+from edgecron.client.engine_health import find_holder
 from edgecron.client.retiming import retime, timing_of_stored
-from edgecron.engine.health import find_holder
 from edgecron.engine.state_folder import find_foreign_owner
 from edgecron.model.choices import Reason
 from edgecron.planning.corrections import is_trusted, resolve_mark_ms

@@ -303,7 +303,7 @@ class Runs(Engines, Schedules):
         records the end. Raises NotFound, Conflict if the run has ended already, and
         SupervisorUnavailable if no supervisor is left to end it.
         """
-        from edgecron.engine.health import end_run
+        from edgecron.client.engine_health import end_run
         from edgecron.engine.state_folder import refuse_foreign
 
         for _ in range(TRIES):

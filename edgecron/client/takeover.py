@@ -16,7 +16,7 @@ from edgecron.base.errors import Conflict, EdgecronError, NotFound, NotSupported
 from edgecron.base.paths import state_dir
 from edgecron.base.values import dataclass
 from edgecron.client import Client
-from edgecron.engine.health import (
+from edgecron.client.engine_health import (
     EngineState,
     find_holder,
     find_state,

@@ -8,5 +8,4 @@ recovery.py       take over from the dead     other_engines.py  who is alive, ad
 clock_watch.py    clocks and zones            upkeep.py         correct times, prune history
 presence.py       settings and own row        state_folder.py   locks and doorbells
 host.py           all that an engine needs    watchdog.py       the service manager
-health.py         engines seen from outside
 """

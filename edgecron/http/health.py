@@ -14,7 +14,7 @@ from edgecron.http.messages import Answer, ApiRequest, json_answer
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.engine.health import EngineState
+    from edgecron.client.engine_health import EngineState
 
 
 def need_database(client: Client) -> None:

@@ -60,7 +60,7 @@ class Overview(NamedTuple):
 
 def read_engines(client: Client) -> Engines:
     """Read the state of engines and clock: it changes without a commit."""
-    from edgecron.engine.health import EngineHealth
+    from edgecron.client.engine_health import EngineHealth
     from edgecron.model.choices import COMMAND_QUEUE
 
     states = client.engines()

@@ -13,7 +13,7 @@ import pytest
 from edgecron.base.machine import read_written_bytes
 from edgecron.client.doctor_files import CheckStatus
 from edgecron.client.doctor_machine import check_writes
-from edgecron.engine.health import EngineHealth, EngineState
+from edgecron.client.engine_health import EngineHealth, EngineState
 from edgecron.model.engine import EngineInfo
 from tests.support.cli import Edgecron
 from tests.support.processes import Daemon

@@ -12,7 +12,7 @@ import pytest
 
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
-from edgecron.engine.health import EngineHealth, EngineState, find_holder, holds_open
+from edgecron.client.engine_health import EngineHealth, EngineState, find_holder, holds_open
 from edgecron.engine.state_folder import count_unheard, engine_lock_path, ring_engine
 from edgecron.model.choices import JobKind
 from edgecron.model.options import Job

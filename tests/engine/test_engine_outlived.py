@@ -15,7 +15,7 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.paths import state_dir
 from edgecron.client.doctor import check_supervisors
-from edgecron.engine.health import record_left_ends
+from edgecron.client.engine_health import record_left_ends
 from edgecron.engine.host import EngineHost
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import Stream

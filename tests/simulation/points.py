@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
-from edgecron.engine import health as peers
+from edgecron.client import engine_health as peers
 from edgecron.engine import other_engines as adoption
 from edgecron.store.sqlite import connection
 from edgecron.supervisor import journal
