@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseGone, DatabaseUnusable, EdgecronError, SchemaTooNew
-from edgecron.base.machine import KernelMachine
+from edgecron.base.machine import KernelMachine, KernelReports
 from edgecron.base.paths import make_folders, state_dir
 from edgecron.base.values import replace
 from edgecron.engine.events import Report
-from edgecron.engine.kernel_reports import KernelReports
 from edgecron.engine.loop import Loop
 from edgecron.engine.other_engines import CopyAnnouncement, LocalEngines, find_copies
 from edgecron.engine.presence import EngineIdentity, EngineSettings
@@ -120,7 +119,7 @@ class EngineHost:
             self.close()
             raise
         if settings.starts_supervisor:
-            runners.want_supervisor()
+            runners.own.want()
         self.loop = Loop(
             self.engine,
             settings,

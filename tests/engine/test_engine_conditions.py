@@ -319,7 +319,7 @@ def test_a_command_belongs_to_its_schedule(laptop: Laptop) -> None:
 
 _LISTEN = """
 import fcntl, os, select, socket, struct, subprocess, sys
-from edgecron.engine.kernel_reports import KernelReports
+from edgecron.base.machine import KernelReports
 
 reports = KernelReports()
 fd = reports.open()
