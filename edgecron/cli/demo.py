@@ -85,7 +85,7 @@ def _play(cli: Session, database: Path, seconds: int) -> None:
     # By any clock: the intervals show that it works.
     settings = EngineSettings(on_shutdown=OnShutdown.STOP, clock_wait_ms=0)
     host = open_host(database, settings, report=lambda event: _report(event, line))
-    supervisor_id = host.engine.runners.supervisor_id
+    supervisor_id = host.engine.runners.own.id
     timer = threading.Timer(seconds, host.loop.stop)
     try:
         with Client(database) as client:

@@ -24,8 +24,8 @@ from edgecron.embedding.events import (
 )
 from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.embedding.run import Run
-from edgecron.embedding.travel_engine import Driving, Setting, moved
 from edgecron.embedding.travel_commands import Perform, Play, performer
+from edgecron.embedding.travel_engine import Driving, Setting, moved
 from edgecron.store.sqlite.store import open_store
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ With it, the schedules as this engine knows them, compiled once for each revisio
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from edgecron.model.engine import Offers
 from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Timing
+from edgecron.planning.pace import Burst
 from edgecron.planning.times import load_timing
 from edgecron.store.contract import (
     BootDecision,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 _MOST_CACHED = 20_000
 # A row takes three times the memory of its entry, which is not given back to the system.
 _LOADED_AT_ONCE = 64
-_BURST_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,36 +115,6 @@ class ScheduleCache:
         return CachedSchedule(stored.spec, timing)
 
 
-class Burst:
-    """Limit how fast runs start: at most `most` within any second; None is no limit.
-
-    Pure: instants come in as monotonic milliseconds.
-    """
-
-    def __init__(self, most: int | None) -> None:
-        self._most = most
-        self._taken: deque[tuple[int, int]] = deque()  # (when, how many), the oldest first
-
-    def free(self, now_ms: int) -> int | None:
-        """How many runs can start now; None is no limit."""
-        if self._most is None:
-            return None
-        while self._taken and now_ms - self._taken[0][0] >= _BURST_MS:
-            self._taken.popleft()
-        return max(0, self._most - sum(count for _, count in self._taken))
-
-    def take(self, count: int, now_ms: int) -> None:
-        """Note that so many runs have started."""
-        if self._most is not None and count:
-            self._taken.append((now_ms, count))
-
-    def wait_ms(self, now_ms: int) -> int | None:
-        """How long until one more run can start; None if one can start now."""
-        if self.free(now_ms) != 0:
-            return None
-        return self._taken[0][0] + _BURST_MS - now_ms
-
-
 class Claimer:
     """Say who claims, start what the store granted, and report both when the pass is done."""
 
@@ -203,7 +173,7 @@ class Claimer:
         has_asked = bool(self._conditions.asked)
         return Claimant(
             engine_id=self._registration.get_id(),
-            supervisor_id=self._runners.supervisor_id,
+            supervisor_id=self._runners.own.id,
             queues=self.open_queues(),
             max_running=self._settings.places,
             reserve=self._reserve(),

@@ -233,7 +233,7 @@ class _Pass:
         self._adopted_ids: frozenset[str] = frozenset()
         self._tokens: Mapping[int, str] = {}
         if runners is not None:
-            self._supervisor_id = runners.supervisor_id if runners.has_supervisor else None
+            self._supervisor_id = None if runners.own.runner is None else runners.own.id
             self._adopted_ids = runners.adopted_ids
             self._tokens = runners.tokens()
         self._ended: list[tuple[RunningRow, Outcome, Ended]] = []

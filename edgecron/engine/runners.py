@@ -6,32 +6,19 @@ that registered functions, the program's own threads.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
-from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.values import NamedTuple
-from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.other_engines import Adoption
+from edgecron.engine.supervision import OwnSupervisor
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Durability, JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Stall
 from edgecron.model.run import Reported
+from edgecron.planning.pace import Reserve
 from edgecron.store.contract import Watched, watched_of
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import THREADS, Runner
-
-if TYPE_CHECKING:
-    from edgecron.store.protocol import Store
-
-_SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner might die again and again
-_PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
-# As many runs are claimed ahead as ended within this time, if these are as many as there are
-# places. 1,000 functions at once take 350 ms with at most 64 ahead, and 280 ms with 160.
-_AHEAD_MS = 100
-_MOST_AHEAD = 128
-_LEAST_ENDED = 8  # fewer runs do not show how long runs take
 
 
 class StartedRun(NamedTuple):
@@ -53,22 +40,16 @@ class StartedRun(NamedTuple):
 class Runners:
     """All runners of one engine, and the runs that each of them has.
 
-    `start_runner` starts our own supervisor, and another one after that has died: immediately, or
-    after growing pauses if each one dies soon. `callables` runs the functions of the program. With
-    it, no supervisor is started before `want_supervisor`, and functions run without one. An
-    adopted supervisor is released when its last run has ended.
+    `callables` runs the functions of the program. `own` is our own supervisor, which `start_runner`
+    starts. An adopted supervisor is released when its last run has ended.
     """
 
     def __init__(
         self, start_runner: Callable[[], Runner], *, clock: Clock, callables: Runner | None = None
     ) -> None:
-        self._start_runner = start_runner
         self._clock = clock
         self._callables = callables
-        self._started_ms = clock.monotonic_ms()  # when our supervisor was started
-        self._start_at_ms = self._started_ms  # when the next one is to be started
-        self._is_wanted = callables is None
-        self._short_lives = 0  # supervisors in a row that died soon, or could not be started
+        self.own = OwnSupervisor(start_runner, clock=clock, is_optional=callables is not None)
         self.outcomes: list[Outcome] = []  # collected, and not on record until `settle`
         self.answers: list[Outcome] = []  # collected, of commands of conditions
         self.stalls: list[Stall] = []  # collected, and not on record yet
@@ -77,11 +58,9 @@ class Runners:
         self._runs: dict[int, StartedRun] = {}  # by execution id
         self._cancelled: set[int] = set()
         self.has_watched = False  # a run might have conditions that must hold while it runs
-        self._ended_ms: deque[int] = deque()  # when the latest runs ended; newest last
-        self._own: Runner | None = None
-        self._supervisor_id = THREADS
+        self._reserve = Reserve()
         if callables is None:
-            self.start_supervisor()
+            self.own.start()
 
     # Runs.
 
@@ -95,11 +74,11 @@ class Runners:
             is_call = JobKind.CALLABLE
             self._start([one for one in claims if one.job.kind is is_call], self._callables)
             claims = [one for one in claims if one.job.kind is not is_call]
-        if self._own is not None:
-            self._start(claims, self._own)
+        if self.own.runner is not None:
+            self._start(claims, self.own.runner)
         elif claims:
             # Commands in a queue for functions: nobody else would start a supervisor for them.
-            self._is_wanted = True
+            self.own.want()
             self.outcomes += [_not_started(one, now_ms=self._clock.now_ms()) for one in claims]
 
     def _start(self, claims: Sequence[Claim], runner: Runner) -> None:
@@ -124,39 +103,26 @@ class Runners:
 
         Its number is below 0, unlike that of a run. Its outcome comes among `answers`.
         """
-        if self._own is None:
-            self._is_wanted = True
+        if self.own.runner is None:
+            self.own.want()
             return False
-        self._own.start([claim])
+        self.own.runner.start([claim])
         return True
 
     def reserve(self) -> int:
-        """How many runs to claim beyond the places, for a runner that starts them by itself.
-
-        It follows how fast runs end: none, if they take a tenth of a second. With several runners
-        there is none: each has the same places.
-        """
-        return 0 if self._find_places() is None else min(len(self._ended_ms), _MOST_AHEAD)
+        """How many runs to claim beyond the places, for a runner that starts them by itself."""
+        return self._reserve.size(self._clock.monotonic_ms(), places=self._find_places())
 
     def reserve_lasts_ms(self) -> int:
         """For how long the runs of the reserve keep the places busy; 0 if there are none."""
-        places = self._find_places()
-        if places is None:
-            return 0
-        return max(0, (self.unended_count - places) * _AHEAD_MS // len(self._ended_ms))
+        return self._reserve.lasts_ms(
+            self._clock.monotonic_ms(), places=self._find_places(), unended=self.unended_count
+        )
 
     def _find_places(self) -> int | None:
-        """The places of the only runner, if runs are so short that it has a reserve.
-
-        None if there are several runners, if it starts all at once, or if fewer runs than there are
-        places ended just now.
-        """
-        since_ms = self._clock.monotonic_ms() - _AHEAD_MS
-        while self._ended_ms and self._ended_ms[0] <= since_ms:
-            self._ended_ms.popleft()
+        """The places of the only runner; None if there are several, which share their places."""
         runners = self._runners()
-        places = next(iter(runners)).places if len(runners) == 1 else None
-        return places if places and len(self._ended_ms) >= max(places, _LEAST_ENDED) else None
+        return next(iter(runners)).places if len(runners) == 1 else None
 
     def fail(self, outcome: Outcome) -> None:
         """Note the end of a claimed run that no runner can start."""
@@ -172,7 +138,7 @@ class Runners:
                 runner.acknowledge([one.lease_token for one in answers])
                 self.answers += answers
             if any(Flag.GIVEN_BACK in one.flags for one in outcomes):
-                self._ended_ms.clear()  # The runs that take the places now are longer.
+                self._reserve.clear()
             self.outcomes += outcomes
             self.stalls += runner.take_stalls()
         return self.outcomes
@@ -194,10 +160,10 @@ class Runners:
                 self._cancelled.discard(outcome.execution_id)
             schedules.append(None if run is None else run.schedule)
             if not is_unstarted(outcome):
-                supervisor_id = self._supervisor_id if run is None else run.supervisor_id
+                supervisor_id = self.own.id if run is None else run.supervisor_id
                 settled.setdefault(supervisor_id, []).append(outcome.lease_token)
                 if outcome.started_ms is not None:
-                    self._ended_ms.append(self._clock.monotonic_ms())
+                    self._reserve.note_end(self._clock.monotonic_ms())
         for runner in self._runners():
             runner.acknowledge(settled.get(runner.supervisor_id, ()))
         return schedules
@@ -291,25 +257,13 @@ class Runners:
         return [runner.fileno() for runner in self._runners()]
 
     @property
-    def supervisor_id(self) -> str:
-        """The runner of the next claim: our own supervisor, THREADS if none is needed."""
-        return self._supervisor_id
-
-    @property
-    def has_supervisor(self) -> bool:
-        """Whether our own supervisor is there, to start commands."""
-        return self._own is not None
-
-    @property
     def may_take(self) -> bool:
         """Whether a living runner can start claims."""
-        if self._own is None:
-            return self._callables is not None
-        return self._own.is_alive
+        return self.own.is_optional if self.own.runner is None else self.own.runner.is_alive
 
     def open_queues(self, queues: tuple[str, ...]) -> tuple[str, ...]:
         """The queues that can be claimed from: without a supervisor not that of commands."""
-        if self._own is not None:
+        if self.own.runner is not None:
             return queues
         return tuple(queue for queue in queues if queue != COMMAND_QUEUE)
 
@@ -359,12 +313,8 @@ class Runners:
         for runner in dead:
             self._adopted.pop(runner.supervisor_id, None)
             self._revoked.pop(runner.supervisor_id, None)
-        if self._own in dead:
-            self._own = None
-            if self._callables is not None:
-                self._supervisor_id = THREADS
-            lived_ms = self._clock.monotonic_ms() - self._started_ms
-            self._delay_start(is_soon=lived_ms < _SHORT_LIFE_MS)
+        if self.own.runner in dead:
+            self.own.note_death()
         return [self._drop(runner) for runner in dead]
 
     def _drop(self, runner: Runner) -> int:
@@ -376,51 +326,16 @@ class Runners:
         return len(lost)
 
     def _runners(self) -> Collection[Runner]:
-        own = () if self._own is None else (self._own,)
+        own = () if self.own.runner is None else (self.own.runner,)
         callables = () if self._callables is None else (self._callables,)
         return (*own, *callables, *self._adopted.values())
-
-    # Our own supervisor.
-
-    def want_supervisor(self) -> None:
-        """Have a supervisor started: there are commands to run."""
-        self._is_wanted = True
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether a supervisor was ever needed."""
-        return self._is_wanted
 
     @property
     def wake_ms(self) -> int | None:
         """How long until a supervisor is to be started, or a runner has news; None: neither."""
         waits_ms = [runner.wake_ms for runner in self._runners()]
-        waits_ms.append(self.start_wait_ms)
+        waits_ms.append(self.own.start_wait_ms)
         return min((wait_ms for wait_ms in waits_ms if wait_ms is not None), default=None)
-
-    @property
-    def start_wait_ms(self) -> int | None:
-        """How long until another supervisor is to be started; None: not wanted."""
-        if self._own is not None or not self._is_wanted:
-            return None
-        return max(self._start_at_ms - self._clock.monotonic_ms(), 0)
-
-    def start_supervisor(self) -> None:
-        """Start our own supervisor. Raises SupervisorUnavailable or OSError if that fails."""
-        self._own = self._start_runner()
-        self._supervisor_id = self._own.supervisor_id
-        self._started_ms = self._clock.monotonic_ms()
-
-    def delay_start(self) -> None:
-        """Try to start a supervisor again later, and later each time: it just failed."""
-        self._delay_start(is_soon=True)
-
-    def _delay_start(self, *, is_soon: bool) -> None:
-        self._short_lives = self._short_lives + 1 if is_soon else 0
-        pause_ms = 0
-        if self._short_lives > 1:
-            pause_ms = min(_PAUSE_MS * 2 ** (self._short_lives - 2), _LONGEST_PAUSE_MS)
-        self._start_at_ms = self._clock.monotonic_ms() + pause_ms
 
 
 def is_unstarted(outcome: Outcome) -> bool:
@@ -439,57 +354,3 @@ def _not_started(claim: Claim, *, now_ms: int) -> Outcome:
         error_msg="there is no supervisor yet",
         flags=(Flag.NOT_STARTED,),
     )
-
-
-class Supervision:
-    """Keep a supervisor for an engine: started if needed, and on record before any claim."""
-
-    def __init__(self, *, store: Store, runners: Runners, events: EventReporter) -> None:
-        self._store = store
-        self._runners = runners
-        self._events = events
-        self._noted_id: str | None = None
-        self._is_lacking = False  # and that was reported
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the supervisor of the next claim is on record."""
-        return not self._runners.has_supervisor or self._runners.supervisor_id == self._noted_id
-
-    def drop_dead(self) -> bool:
-        """Let go of supervisors that died; whether there was one. Recovery judges their runs."""
-        dead = self._runners.drop_dead()
-        for runs in dead:
-            self._events.report(EventKind.SUPERVISOR_DIED, details={"runs": runs})
-        return bool(dead)
-
-    def keep(self, engine_id: int, *, has_news: bool) -> None:
-        """Start a supervisor if there is a command to run, and record it.
-
-        `has_news`: there might be a first command since the last time. Raises
-        SupervisorUnavailable or OSError if none can be started and nothing else can run either.
-        """
-        if has_news and not self._runners.is_wanted and self._store.is_used(COMMAND_QUEUE):
-            self._runners.want_supervisor()
-        if self._runners.start_wait_ms == 0:
-            self._start()
-        if not self.is_settled:
-            # Before anything is claimed for it: no other engine then removes its files.
-            self._store.note_supervisor(engine_id, self._runners.supervisor_id)
-            self._noted_id = self._runners.supervisor_id
-
-    def _start(self) -> None:
-        try:
-            self._runners.start_supervisor()
-        except (SupervisorUnavailable, OSError) as error:
-            if not self._runners.may_take:
-                raise
-            # Functions need no supervisor, and do not wait for it.
-            self._runners.delay_start()
-            if not self._is_lacking:
-                self._events.report(EventKind.SUPERVISOR_TROUBLE, details={"error_msg": str(error)})
-            self._is_lacking = True
-        else:
-            if self._is_lacking:
-                self._events.report(EventKind.SUPERVISOR_WELL)
-            self._is_lacking = False

@@ -16,13 +16,14 @@ from edgecron.base.values import NamedTuple, dataclass
 from edgecron.engine.claim import Claimer, ScheduleCache
 from edgecron.engine.clock_watch import ClockWatch
 from edgecron.engine.conditions import ConditionWatch, NoReports, Reports
-from edgecron.engine.events import EventReporter, Report
+from edgecron.engine.events import EventKind, EventReporter, Report
 from edgecron.engine.finish import HOLD_MS, Finishing, ProgressWriter
 from edgecron.engine.fire import CHUNK, Firing
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, Registration
 from edgecron.engine.recovery import Recovered, Recovery
-from edgecron.engine.runners import Runners, Supervision
+from edgecron.engine.runners import Runners
+from edgecron.engine.supervision import Supervision
 from edgecron.engine.upkeep import NoticeStarter, Pruning, StartSender, WakeAlarm
 from edgecron.model.choices import Hold
 from edgecron.model.engine import EngineInfo, Offers
@@ -157,7 +158,7 @@ class Engine:
             presence=self._presence,
             clock_wait_ms=settings.clock_wait_ms,
         )
-        self._supervision = Supervision(store=store, runners=runners, events=self.events)
+        self._supervision = Supervision(store=store, own=runners.own, events=self.events)
         self._progress = ProgressWriter(store=store, clock=clock, runners=runners)
         self._pruning = Pruning(
             store=store, clock=clock, events=self.events, retention=settings.retention
@@ -214,7 +215,8 @@ class Engine:
         begun_ms = self._clock.now_ms()
         self._claimer.begin()
         ended, has_filled = self._write_ends()
-        if self._supervision.drop_dead():
+        for lost in self.runners.drop_dead():
+            self.events.report(EventKind.SUPERVISOR_DIED, details={"runs": lost})
             self._recovery.suspect()
         might_have_looked = self._recovery.is_due()
         recovered = self._recovery.look(engine_id)

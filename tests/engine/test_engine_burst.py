@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.engine.claim import Burst
 from edgecron.model.choices import CatchUp, Cause, Overlap
 from edgecron.model.options import Policies
+from edgecron.planning.pace import Burst
 from tests.support.clock import FakeClock
 from tests.support.engines import Place
 from tests.support.story import START_MS, Story

@@ -151,10 +151,10 @@ def test_a_supervisor_that_dies_takes_no_callable_with_it(tmp_path: Path) -> Non
     with program(database, {"wait": wait}) as host:
         host.engine.step()
         assert entered.wait(BOUND_S)
-        before = host.engine.runners.supervisor_id
+        before = host.engine.runners.own.id
         with Control(state_dir(database), before) as control:
             os.kill(control.pid, signal.SIGKILL)
-        while host.engine.runners.supervisor_id == before:
+        while host.engine.runners.own.id == before:
             descriptors = host.engine.runners.filenos()
             assert select.select(descriptors, [], [], BOUND_S)[0], "nobody saw it die"
             host.engine.has_ends()

@@ -166,7 +166,7 @@ def test_the_supervisor_is_no_copy_of_the_program_and_holds_nothing_of_it(tmp_pa
 
     with program(database, {}) as host:
         host.engine.step()
-        with Control(state_dir(database), host.engine.runners.supervisor_id) as control:
+        with Control(state_dir(database), host.engine.runners.own.id) as control:
             command_line = Path(f"/proc/{control.pid}/cmdline").read_bytes()
     os.close(writer)
     ready, _, _ = select.select([reader], [], [], BOUND_S)
@@ -194,7 +194,7 @@ def test_an_engine_goes_on_where_its_program_forks_and_ends_with_its_program(
             os.read(stay, 1)
             os._exit(0)
         step_until_ended(host)
-        supervisor_id = host.engine.runners.supervisor_id
+        supervisor_id = host.engine.runners.own.id
         with Control(state_dir(database), supervisor_id) as control:
             supervisor = os.pidfd_open(control.pid)
     has_ended = ends(supervisor)

@@ -53,10 +53,10 @@ def test_what_was_to_be_ended_is_not_tried_again_although_it_died_by_itself(
     story.add("long", "@yearly", lasts_s=60, policies=policies)
     [run] = story.client.run_now("long")
     story.after_s(0)
-    story.world.supervisors[story.engine.runners.supervisor_id].is_stopped = True
+    story.world.supervisors[story.engine.runners.own.id].is_stopped = True
 
     story.client.store.request_cancel(run.id, now_ms=story.world.clock.now_ms())
-    story.world.kill_supervisor(story.engine.runners.supervisor_id)
+    story.world.kill_supervisor(story.engine.runners.own.id)
     story.after_s(1)
     story.after_s(60)
 

@@ -140,7 +140,7 @@ def test_an_interrupted_run_is_run_again_only_where_that_is_asked_for(
     story.add("long", "@hourly", lasts_s=30, policies=Policies(on_interrupt=on_interrupt))
     story.after_s(HOUR_S)
 
-    story.world.kill_supervisor(story.engine.runners.supervisor_id)
+    story.world.kill_supervisor(story.engine.runners.own.id)
     story.after_s(1)
     story.after_s(31)
 
@@ -152,7 +152,7 @@ def test_an_interruption_costs_no_retry(story: Story) -> None:
     story.add("long", "@hourly", lasts_s=30, code=1, policies=policies)
     story.after_s(HOUR_S)
 
-    story.world.kill_supervisor(story.engine.runners.supervisor_id)
+    story.world.kill_supervisor(story.engine.runners.own.id)
     for _ in range(5):
         story.after_s(31)
 
@@ -393,7 +393,7 @@ def test_the_interval_goes_on_after_an_interruption(story: Story) -> None:
     story.add("poll", "every 10m after end", lasts_s=60)
     story.after_s(600)
 
-    story.world.kill_supervisor(story.engine.runners.supervisor_id)
+    story.world.kill_supervisor(story.engine.runners.own.id)
     story.after_s(1)
 
     assert history(story, "poll") == ["interrupted:lost"]

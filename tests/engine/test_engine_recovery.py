@@ -20,6 +20,7 @@ from edgecron.model.choices import Reason, Status
 from edgecron.store.contract import RunningRow
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import SqliteStore, open_store
+from edgecron.supervisor.runner import THREADS
 from edgecron.supervisor.state_files import prepare_state_dir
 from tests.store.store_bench import Bench
 from tests.support.clock import FakeClock
@@ -32,7 +33,7 @@ def test_a_run_whose_supervisor_died_is_interrupted_and_another_is_started(story
     story.add("slow", "* * * * *", lasts_s=30)
     story.after_s(60)
     [run] = story.runs("slow")
-    dead = story.engine.runners.supervisor_id
+    dead = story.engine.runners.own.id
 
     story.world.kill_supervisor(dead)
     story.after_s(1)
@@ -41,7 +42,7 @@ def test_a_run_whose_supervisor_died_is_interrupted_and_another_is_started(story
     assert run.status is Status.RUNNING
     assert (ended.status, ended.reason) == (Status.INTERRUPTED, Reason.LOST)
     assert story.bodies("slow") == 1
-    assert story.engine.runners.supervisor_id != dead
+    assert story.engine.runners.own.id not in (dead, THREADS)
 
 
 @pytest.mark.failure(18)
@@ -50,12 +51,12 @@ def test_a_supervisor_that_dies_again_and_again_is_replaced_later_and_later(stor
     starts = [0]
 
     for second in range(40):
-        before = story.engine.runners.supervisor_id
+        before = story.engine.runners.own.id
         story.after_s(1)
-        if story.engine.runners.supervisor_id != before:
+        if story.engine.runners.own.id not in (before, THREADS):
             starts.append(second)
-        if story.engine.runners.supervisor_id in story.world.supervisors:
-            story.world.kill_supervisor(story.engine.runners.supervisor_id)
+        if story.engine.runners.own.id in story.world.supervisors:
+            story.world.kill_supervisor(story.engine.runners.own.id)
 
     pauses = [later - earlier for earlier, later in itertools.pairwise(starts)]
     assert pauses == sorted(pauses)
@@ -114,13 +115,13 @@ def test_what_runs_when_its_engine_dies_is_adopted(story: Story) -> None:
     assert story.bodies("slow") == 1
     # It goes as soon as nothing of it is left.
     alive = [one.key for one in story.world.supervisors.values() if story.world.is_alive(one)]
-    assert alive == [story.engine.runners.supervisor_id]
+    assert alive == [story.engine.runners.own.id]
 
 
 def test_a_look_that_is_waited_for_is_not_put_off_by_steps_in_between(story: Story) -> None:
     story.add("slow", "@hourly", lasts_s=90)
     story.after_s(3600)
-    supervisor = story.world.supervisors[story.engine.runners.supervisor_id]
+    supervisor = story.world.supervisors[story.engine.runners.own.id]
     story.world.kill_engine(story.key)
     supervisor.engine_key = "another"  # whom it does not leave: it can't be adopted
     story.key = story.world.start_engine()
@@ -139,7 +140,7 @@ def test_what_waits_under_an_adopted_supervisor_is_revoked_and_queued_again(stor
     story.add("late", "@hourly", lasts_s=5)
     story.after_s(3600)
     [claimed] = story.runs("late")
-    orphan = story.world.supervisors[story.engine.runners.supervisor_id]
+    orphan = story.world.supervisors[story.engine.runners.own.id]
 
     story.world.kill_engine(story.key)
     story.world.wait_chance = 0.0
@@ -158,7 +159,7 @@ def test_what_waits_under_an_adopted_supervisor_is_revoked_and_queued_again(stor
 def test_what_a_supervisor_that_does_not_answer_may_still_start_is_left_to_it(story: Story) -> None:
     story.add("slow", "@hourly", lasts_s=90)
     story.after_s(3600)
-    orphan = story.world.supervisors[story.engine.runners.supervisor_id]
+    orphan = story.world.supervisors[story.engine.runners.own.id]
     # It stands still: what it was sent is not in its journal yet.
     story.world.wait_chance = 1.0
     story.add("late", f"at {format_ms(story.world.clock.now_ms() + 1000)}", lasts_s=5)
@@ -277,7 +278,7 @@ def test_an_engine_that_dies_while_another_one_looks_is_watched_and_then_taken_o
 
 def test_the_files_of_a_supervisor_stay_while_its_engine_may_claim_for_it(story: Story) -> None:
     story.engine.step()
-    dead = story.engine.runners.supervisor_id
+    dead = story.engine.runners.own.id
     story.world.kill_supervisor(dead)
     other = story.world.start_engine()
 

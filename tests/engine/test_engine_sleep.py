@@ -23,7 +23,7 @@ from edgecron.model.choices import JobKind, OnShutdown, Status
 from edgecron.model.options import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.store import SqliteStore
-from edgecron.supervisor.runner import Runner
+from edgecron.supervisor.runner import THREADS, Runner
 from tests.simulation.world import SimEngines
 from tests.support.sleepy import START_MS, ScriptedSleeper, Sleepy
 
@@ -279,7 +279,7 @@ def test_a_supervisor_that_is_stopped_does_not_keep_the_engine_from_stopping(
         return set()
 
     sleepy.add("mine", "every 90m", lasts_s=600)
-    sleepy.world.supervisors[sleepy.engine.runners.supervisor_id].is_stopped = True
+    sleepy.world.supervisors[sleepy.engine.runners.own.id].is_stopped = True
     sleeper = ScriptedSleeper(
         lambda: passes(90 * 60_000),
         lambda: loop.stop() or set(),
@@ -382,7 +382,7 @@ def test_a_supervisor_that_can_not_be_replaced_at_once_is_replaced_later(
     sleepy: Sleepy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sleepy.add("mine", "every 90m")
-    dead = sleepy.engine.runners.supervisor_id
+    dead = sleepy.engine.runners.own.id
     start, refusals = sleepy.world.start_runner, 2
 
     def refuse_at_first(key: str, *, places: int) -> Runner:
@@ -400,7 +400,7 @@ def test_a_supervisor_that_can_not_be_replaced_at_once_is_replaced_later(
     kinds = [event.kind for event in sleepy.world.events]
     assert kinds.count(EventKind.DATABASE_TROUBLE) == 1
     assert kinds.count(EventKind.SUPERVISOR_DIED) == 1
-    assert sleepy.engine.runners.supervisor_id != dead
+    assert sleepy.engine.runners.own.id not in (dead, THREADS)
 
 
 @pytest.mark.parametrize("make", [TimerSleeper, lambda: NapSleeper(SystemClock())])

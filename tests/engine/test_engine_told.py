@@ -171,7 +171,7 @@ def test_every_row_has_its_lines(story: Story) -> None:
     for turn in range(80):
         story.after_s(10)
         if turn == 40:
-            story.world.kill_supervisor(story.engine.runners.supervisor_id)
+            story.world.kill_supervisor(story.engine.runners.own.id)
 
     rows = story.client.history(limit=1000)
     lines = Counter((event.execution_id, event.kind) for event in story.world.events)

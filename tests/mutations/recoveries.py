@@ -82,8 +82,7 @@ ALL: tuple[Mutation, ...] = (
             Edit(
                 function="Supervision.keep",
                 old=(
-                    "self._store.note_supervisor(engine_id, self._runners.supervisor_id)\n"
-                    "        self._noted_id"
+                    "self._store.note_supervisor(engine_id, self._own.id)\n        self._noted_id"
                 ),
                 new="self._noted_id",
             ),
