@@ -15,7 +15,7 @@ from edgecron.base.values import dataclass, replace
 from edgecron.engine.claim import ScheduleCache
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.presence import Presence
-from edgecron.engine.upkeep import Retiming, Visited
+from edgecron.engine.retiming import Retiming, Visited
 from edgecron.model.choices import MINUTE_MS, Hold
 from edgecron.planning.corrections import (
     LARGE_MS,

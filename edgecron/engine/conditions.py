@@ -25,6 +25,7 @@ from edgecron.store.contract import Waited
 if TYPE_CHECKING:
     from edgecron.engine.condition_commands import ConditionCommands
     from edgecron.engine.runners import Runners
+    from edgecron.model.claim import Outcome
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.store.protocol import Store
 
@@ -80,8 +81,8 @@ class ConditionWatch:
     """Know which conditions of the machine hold, and which of them runs wait for.
 
     `machine` answers None for what it can't tell; a run then waits until its deadline. `checks` has
-    the conditions that runs wait for, and `asked` those that claims asked for. While both are
-    empty, as in nearly all engines, an engine need not call this at all.
+    the conditions that runs wait for, and `asked` those that claims asked for. Both are empty in
+    nearly all engines.
     """
 
     def __init__(
@@ -108,6 +109,8 @@ class ConditionWatch:
         self.checks: dict[Waited, _Check] = {}  # of the conditions that runs wait for
         self._notes: dict[Waited, str | None] = {}  # what was recorded of unmet conditions
         self._answered: set[Waited] = set()  # waits whose command has just ended
+        self._has_new_waits = True  # a run might wait for a condition that is not known yet
+        self._has_reports = False  # the machine has reported a change
         self._watched_kinds: set[Kind] = set()  # conditions of running runs
         self._fd: int | None = None
         self._settled_at_ms: int | None = None  # monotonic, if the machine has just woken up
@@ -167,9 +170,15 @@ class ConditionWatch:
             )
         self._commands.ask(condition, schedule_id=condition.of, revision=revision)
 
-    def take_answers(self) -> None:
-        """Note what commands of conditions have answered, for the waits that this concerns."""
+    def take_news(self) -> bool:
+        """Note what commands have answered; whether they or the machine have told something new."""
         outcomes, self._runners.answers = self._runners.answers, []
+        has_reports, self._has_reports = self._has_reports, False
+        if outcomes:
+            self._take_answers(outcomes)
+        return has_reports or bool(outcomes)
+
+    def _take_answers(self, outcomes: Sequence[Outcome]) -> None:
         if self._commands is None:
             return
         now_ms = self._clock.monotonic_ms()
@@ -213,8 +222,15 @@ class ConditionWatch:
             self._watched_kinds = kinds
             self._listen()
 
+    def expect_waits(self) -> None:
+        """Have `find_waits` look: a run might wait for a condition that is not known yet."""
+        self._has_new_waits = True
+
     def find_waits(self, queues: Sequence[str]) -> None:
         """Find the conditions that runs wait for. Without any, do not listen to the machine."""
+        if not self.checks and not self._has_new_waits:
+            return
+        self._has_new_waits = False
         now_ms = self._clock.monotonic_ms()
         waited = self._store.find_waited(queues)
         self.checks = {one: self.checks.get(one) or self._first(one, now_ms) for one in waited}
@@ -234,6 +250,7 @@ class ConditionWatch:
 
     def hear(self) -> None:
         """Check everything that runs wait for: the machine has reported a change."""
+        self._has_reports = True
         self._reports.clear()
         if self._machine is not None:
             self._machine.clear()

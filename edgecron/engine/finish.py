@@ -14,7 +14,6 @@ from edgecron.engine.recovery import Recovery
 from edgecron.engine.runners import Runners, is_unstarted
 from edgecron.model.choices import Durability, Status
 from edgecron.model.claim import Outcome
-from edgecron.model.run import Reported
 from edgecron.supervisor.records import Flag
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
 _MOST_AT_ONCE = 256  # ends of one transaction
-_PROGRESS_MS = 1_000
 
 
 class Finished(NamedTuple):
@@ -147,36 +145,3 @@ class Finishing:
         self._events.report(EventKind.NOT_STARTED, outcome.execution_id, schedule, details)
         self._recovery.suspect()
         self._held_until_ms = self._clock.monotonic_ms() + HOLD_MS
-
-
-class ProgressWriter:
-    """Record the progress of functions, at most once a second: spare flash memory."""
-
-    def __init__(self, *, store: Store, clock: Clock, runners: Runners) -> None:
-        self._store = store
-        self._clock = clock
-        self._runners = runners
-        self._unwritten: list[Reported] = []
-        self._next_ms = clock.monotonic_ms()
-        self._had_some = False  # at the last look
-
-    @property
-    def wake_ms(self) -> int | None:
-        """How long until the next look; None if a descriptor becomes readable with progress."""
-        if not self._had_some:
-            return None
-        return max(self._next_ms - self._clock.monotonic_ms(), 0)
-
-    def look(self) -> bool:
-        """Whether there is progress to record now."""
-        if not self._unwritten and self._clock.monotonic_ms() >= self._next_ms:
-            self._unwritten = self._runners.take_progress()
-            self._had_some = bool(self._unwritten)
-        return bool(self._unwritten)
-
-    def write(self) -> None:
-        """Record the progress that came."""
-        if self.look():
-            self._next_ms = self._clock.monotonic_ms() + _PROGRESS_MS
-            self._store.note_progress(self._unwritten)
-            self._unwritten = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,10 @@ from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.presence import Presence
 from edgecron.engine.runners import Runners
 from edgecron.model.choices import Cause, Hold
-from edgecron.model.engine import Offers
+from edgecron.model.engine import EngineInfo, Offers
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, Fire
+from edgecron.planning.pace import find_turn_ms
 from edgecron.store.contract import BootDecision, Decision
 from edgecron.triggers.zones import one_local_zone
 
@@ -36,6 +38,7 @@ _MOST_REST_MS = 1_000
 # If short runs have taken all places and the reserve, due schedules are left undecided: the next
 # ends wake the engine, or this time does. A run that is queued first costs twice as much.
 _FULL_MS = 100
+_LOST_MS = 50  # how long fires that another engine claims are left to it
 
 
 class _Broken(NamedTuple):
@@ -94,10 +97,37 @@ class Firing:
         """How long waiting runs still go before due fires; 0 if they don't."""
         return max(0, self._rest_until_ms - self._clock.monotonic_ms())
 
-    @property
-    def wait_ms(self) -> int:
-        """How long due fires wait unless runs end before; 0 if they don't."""
-        return max(self.rest_ms, _FULL_MS if self._is_full else 0)
+    def find_wake_ms(
+        self,
+        hold: Hold,
+        *,
+        begun_ms: int,
+        now_ms: int,
+        engine_id: int,
+        others: Collection[EngineInfo],
+    ) -> int | None:
+        """When to wake for the next due fire, unless runs end before; None if none is to come.
+
+        `begun_ms`: when this pass began. `others`: the other live engines, each of which has its
+        turn at a due time.
+        """
+        wakes_ms = []
+        offers = self._claimer.offers
+        for queue in self._claimer.open_queues():
+            due_ms = self._store.next_due_ms((queue,), now_ms=begun_ms, hold=hold, offers=offers)
+            if due_ms is None:
+                continue
+            if due_ms <= now_ms and not self.has_lost:
+                wakes_ms.append(due_ms)
+                continue
+            if due_ms <= now_ms:
+                due_ms = now_ms + _LOST_MS  # Another engine claims it, unless that stops now.
+            turn_ms = find_turn_ms(others, queue, due_ms, engine_id=engine_id, offers=offers)
+            wakes_ms.append(due_ms + turn_ms)
+        wake_ms = min(wakes_ms, default=None)
+        if wake_ms is None or wake_ms > now_ms:
+            return wake_ms
+        return now_ms + max(self.rest_ms, _FULL_MS if self._is_full else 0)
 
     def _fire_due(self, hold: Hold) -> int:
         """Fire the schedules that are due now, chunk by chunk; how many were ours.

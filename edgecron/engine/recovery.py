@@ -12,7 +12,7 @@ from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.runners import Runners
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Outcome, Output
-from edgecron.model.engine import EngineInfo, Offers
+from edgecron.model.engine import EngineInfo
 from edgecron.store.contract import Ended, Requeued, RunningRow
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, Verdict
 from edgecron.supervisor.records import Flag
@@ -99,15 +99,6 @@ class Recovery:
     def adopt_nobody(self) -> None:
         """From now on, only take over ends."""
         self._may_adopt = False
-
-    def find_turn(self, queue: str, at_ms: int, *, engine_id: int, offers: Offers | None) -> int:
-        """The place of our engine, from 0, at an instant.
-
-        It is among the live engines that take jobs of a queue which we take.
-        """
-        others = [one.id for one in self.live_engines if one.shares(queue, offers)]
-        place = sum(one < engine_id for one in others)
-        return (place + at_ms // 1000) % (len(others) + 1)
 
     def is_due(self) -> bool:
         return self._is_suspected or self._clock.monotonic_ms() >= self._look_at_ms

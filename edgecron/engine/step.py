@@ -6,7 +6,7 @@ fake clock you can drive it by hand through any story.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,14 +17,14 @@ from edgecron.engine.claim import Claimer, ScheduleCache
 from edgecron.engine.clock_watch import ClockWatch
 from edgecron.engine.conditions import ConditionWatch, NoReports, Reports
 from edgecron.engine.events import EventKind, EventReporter, Report
-from edgecron.engine.finish import HOLD_MS, Finishing, ProgressWriter
+from edgecron.engine.finish import HOLD_MS, Finishing
 from edgecron.engine.fire import CHUNK, Firing
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, Registration
 from edgecron.engine.recovery import Recovered, Recovery
 from edgecron.engine.runners import Runners
 from edgecron.engine.supervision import Supervision
-from edgecron.engine.upkeep import NoticeStarter, Pruning, StartSender, WakeAlarm
+from edgecron.engine.upkeep import StartSender, Upkeep
 from edgecron.model.choices import Hold
 from edgecron.model.engine import EngineInfo, Offers
 from edgecron.model.machine_conditions import Machine
@@ -33,13 +33,6 @@ from edgecron.triggers.zones import one_local_zone
 if TYPE_CHECKING:
     from edgecron.engine.while_runs import WhileRuns
     from edgecron.store.protocol import Store
-
-
-# Engines of one queue wake so long after each other for what is due. An engine that finds nothing
-# left costs a sixth of that.
-_TURN_MS = 8
-_LAST_TURN_MS = 200
-_LOST_MS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,28 +152,18 @@ class Engine:
             clock_wait_ms=settings.clock_wait_ms,
         )
         self._supervision = Supervision(store=store, own=runners.own, events=self.events)
-        self._progress = ProgressWriter(store=store, clock=clock, runners=runners)
-        self._pruning = Pruning(
-            store=store, clock=clock, events=self.events, retention=settings.retention
-        )
-        self._notices = NoticeStarter(
+        self._upkeep = Upkeep(
+            settings,
             store=store,
             clock=clock,
+            runners=runners,
             events=self.events,
-            start=hosting.start_sender,
-            has_pulse=not self._is_for_one_run,
-        )
-        self._wake_alarm = WakeAlarm(
-            store=store,
-            clock=clock,
-            events=self.events,
-            path=None if self._is_for_one_run else hosting.wake_alarm,
+            start_sender=hosting.start_sender,
+            wake_alarm=hosting.wake_alarm,
         )
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
         self._has_replaced = False  # ends may have been recorded whose follow-ups replace runs
-        self._has_waits = True  # a run might wait for a condition that is not known yet
-        self._has_machine_news = False  # the machine has reported a change
         self._while_runs: WhileRuns | None = None
         self._change_mark = -1
         self._is_prepared = False  # the schedules that fire next are loaded
@@ -235,39 +218,35 @@ class Engine:
         self._last_hold = hold
         if self._clock_watch.take_resumed():
             self._conditions.settle()
-            self._wake_alarm.renew()
+            self._upkeep.wake_alarm.renew()
         if not self._is_draining:
             # After the ends: their follow-ups might be the first commands.
             has_news = ended > 0 or might_have_looked or has_changed
             self._supervision.keep(engine_id, has_news=has_news)
-        has_answers = bool(self.runners.answers)
-        if has_answers:
-            self._conditions.take_answers()
+        has_news = self._conditions.take_news()
         if self.runners.has_watched:
-            self._watch_runs().look(has_news=has_answers or self._has_machine_news)
-        self._has_machine_news = False
+            self._watch_runs().look(has_news=has_news)
         if self._may_claim():
-            has_filled = has_filled and not recovered.has_queued
-            if self._conditions.checks:
-                has_filled &= not self._conditions.wake_runs(self._claimer.open_queues())
+            has_woken = self._conditions.wake_runs(self._claimer.open_queues())
+            has_filled = has_filled and not recovered.has_queued and not has_woken
             self._firing.fire(hold, has_filled=has_filled)
         batches = self._claimer.take_batches()
-        self._write_upkeep(
-            engine_id, is_busy=ended > 0 or any(one.decided for one in batches), hold=hold
+        is_busy = ended > 0 or any(one.decided for one in batches)
+        self._note_presence(engine_id, is_busy=is_busy)
+        has_advanced = any(one.advanced for one in batches)
+        self._upkeep.work(
+            is_busy=is_busy,
+            is_trusted=hold is Hold.NOTHING,
+            has_changed=has_changed,
+            has_advanced=has_advanced,
         )
+        has_waits = any(one.condition for batch in batches for one in batch.decided)
         # A recovered run can have a follow-up that waits.
-        self._has_waits |= (
-            has_changed
-            or might_have_looked
-            or any(one.condition for batch in batches for one in batch.decided)
-        )
-        if self._conditions.checks or self._has_waits:
-            self._conditions.find_waits(self._claimer.open_queues())
-            self._has_waits = False
-        self._notices.look(has_changed=has_changed)
-        if has_changed or any(one.advanced for one in batches):
+        if has_waits or has_changed or might_have_looked:
+            self._conditions.expect_waits()
+        self._conditions.find_waits(self._claimer.open_queues())
+        if has_changed or has_advanced:
             self._is_prepared = False  # Other schedules might be next.
-            self._wake_alarm.look()
         # As it was before: what others have committed since is for the next pass.
         self._change_mark = change_mark
         return Step(
@@ -303,7 +282,8 @@ class Engine:
             count += done.ended
             has_filled |= done.has_filled
             self._has_replaced |= done.has_replaced
-            self._has_waits |= done.has_waits
+            if done.has_waits:
+                self._conditions.expect_waits()
         return count, has_filled
 
     def _follow_recovery(self, recovered: Recovered, *, has_changed: bool) -> None:
@@ -317,16 +297,13 @@ class Engine:
             self._claimer.end_cancelled()
         self._has_replaced = False
 
-    def _write_upkeep(self, engine_id: int, *, is_busy: bool, hold: Hold) -> None:
-        """Record marks, heartbeat and progress, and prune, if it is time."""
+    def _note_presence(self, engine_id: int, *, is_busy: bool) -> None:
+        """Record marks and heartbeat, if it is time."""
         if not self._is_for_one_run:
             self._clock_watch.note_mark(is_busy=is_busy)
             if is_busy:
                 self._presence.note_busy(engine_id)
         self._registration.beat(is_running=bool(self.runners))
-        self._progress.write()
-        if not self._is_for_one_run and not self._is_draining:
-            self._pruning.work(is_busy=is_busy, is_trusted=hold is Hold.NOTHING)
 
     def _may_claim(self) -> bool:
         return self.runners.may_take and not self._is_draining and not self._finishing.is_held
@@ -347,7 +324,8 @@ class Engine:
     def _note_unknown_commit(self) -> None:
         """After trouble: what a transaction granted or replaced is unknown, and is read again."""
         self._recovery.suspect()
-        self._has_replaced = self._has_waits = True
+        self._has_replaced = True
+        self._conditions.expect_waits()
 
     def _next_wake_ms(self, hold: Hold, *, begun_ms: int) -> int | None:
         now_ms = self._clock.now_ms()
@@ -355,43 +333,24 @@ class Engine:
             return now_ms + HOLD_MS
         if self.runners.outcomes:
             return now_ms  # They came while fires were decided.
-        due_ms = min(self._due_wakes(hold, begun_ms=begun_ms, now_ms=now_ms), default=None)
-        if due_ms is not None and due_ms <= now_ms:
-            due_ms = now_ms + self._firing.wait_ms
+        due_ms = self._firing.find_wake_ms(
+            hold,
+            begun_ms=begun_ms,
+            now_ms=now_ms,
+            engine_id=self._registration.get_id(),
+            others=self._recovery.live_engines,
+        )
         waits_ms = (
             self._recovery.wake_ms,
             self.runners.wake_ms,
             self._clock_watch.wake_ms,
-            self._pruning.wake_ms,
-            self._notices.wake_ms,
-            self._conditions.wake_ms if self._conditions.checks else None,
+            self._conditions.wake_ms,
             None if self._while_runs is None else self._while_runs.wake_ms,
-            self._progress.wake_ms,
+            self._upkeep.wake_ms,
             self._claimer.wait_ms(),
         )
         wakes_ms = [now_ms + wait_ms for wait_ms in waits_ms if wait_ms is not None]
         return min(wakes_ms if due_ms is None else [*wakes_ms, due_ms], default=None)
-
-    def _due_wakes(self, hold: Hold, *, begun_ms: int, now_ms: int) -> Iterator[int]:
-        """Return when to wake for the next due time in each queue.
-
-        The engines of a queue wake one after the other, so that the first claims undisturbed. Each
-        instant has another order.
-        """
-        offers = self._claimer.offers
-        for queue in self._claimer.open_queues():
-            due_ms = self._store.next_due_ms((queue,), now_ms=begun_ms, hold=hold, offers=offers)
-            if due_ms is None:
-                continue
-            if due_ms <= now_ms:
-                if not self._firing.has_lost:
-                    yield due_ms
-                    continue
-                due_ms = now_ms + _LOST_MS  # Another engine claims it, unless that stops now.
-            turn = self._recovery.find_turn(
-                queue, due_ms, engine_id=self._registration.get_id(), offers=offers
-            )
-            yield due_ms + min(turn * _TURN_MS, _LAST_TURN_MS)
 
     # Between passes.
 
@@ -415,7 +374,7 @@ class Engine:
         """Whether a step has ends, answers, stalls or progress to take, or a runner died."""
         runners = self.runners
         has_news = bool(runners.collect() or runners.answers or runners.stalls)
-        return has_news or runners.has_dead or self._progress.look()
+        return has_news or runners.has_dead or self._upkeep.progress.look()
 
     def tidy(self) -> None:
         """Move the content of the write-ahead log into the database, once it is much."""
@@ -446,7 +405,6 @@ class Engine:
 
     def note_machine_change(self) -> None:
         """Have the next step look at the conditions of runs."""
-        self._has_machine_news = True
         self._conditions.hear()
 
     # Runs that start exactly on time.
@@ -481,6 +439,7 @@ class Engine:
         """Claim and adopt nothing more: further steps only record ends."""
         self._is_draining = True
         self._recovery.adopt_nobody()
+        self._upkeep.stop_pruning()
 
     def note_draining(self) -> None:
         """Record that this engine claims nothing more."""
@@ -490,7 +449,7 @@ class Engine:
         """Record the last ends and leave the database; runs continue under their supervisor."""
         self._write_ends()
         self._registration.end()
-        self._notices.look(has_changed=True, is_last=True)  # Its end can be a notice.
+        self._upkeep.notices.look(has_changed=True, is_last=True)  # Its end can be a notice.
 
     def close(self) -> None:
         """Let go of the supervisors; their runs continue."""

@@ -1,0 +1,197 @@
+"""Correct stored times after a clock or zone has changed.
+
+It goes in slices, between which the engine serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from edgecron.base.clock import Clock
+from edgecron.base.errors import SENSELESS
+from edgecron.base.values import NamedTuple, dataclass
+from edgecron.engine.claim import ScheduleCache
+from edgecron.engine.events import EventKind, EventReporter
+from edgecron.planning.corrections import KeptTimes, Retimed
+from edgecron.planning.next_fire import Timing
+
+if TYPE_CHECKING:
+    from edgecron.store.protocol import Store
+
+
+_SLICE = 64  # ids of one query and of one transaction
+# How long one step looks at schedules, and at most how many. Fires that are due wait for it.
+_STEP_MS = 50
+_MOST_IDS = 65_536
+_MOST_FOUND = 512
+_TRIES = 5  # to change a slice, if other engines are faster
+_LONG_MS = 1_000  # work that takes longer is reported
+
+Find = Callable[[range], list[KeptTimes]]
+Plan = Callable[[Timing | None, KeptTimes], Retimed | None]
+
+
+class Visited(NamedTuple):
+    """How many schedules of a slice a visit looked at and changed.
+
+    `is_done`: none was changed by others meanwhile.
+    """
+
+    found: int
+    changed: int
+    is_done: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class _Walk:
+    """How far a walk over all schedules has come, and since when (monotonic) it goes."""
+
+    begun_ms: int
+    next_id: int = 1
+    changed: int = 0
+    is_reported: bool = False
+
+
+class Retiming:
+    """Sweep over all schedules and give new times to those that are found.
+
+    A sweep that takes longer than a step continues in the next one. After a restart it begins
+    again: what is done already is not found, or not changed, again.
+    """
+
+    def __init__(
+        self, *, store: Store, clock: Clock, schedules: ScheduleCache, events: EventReporter
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._schedules = schedules
+        self._events = events
+        self._walks: dict[str, _Walk] = {}  # the unfinished ones
+        self._until_ms = 0  # when this step has done enough (monotonic)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a sweep has not reached the last schedule yet."""
+        return bool(self._walks)
+
+    @property
+    def is_time_over(self) -> bool:
+        """Whether this step has spent its time on stored times."""
+        return self._clock.monotonic_ms() >= self._until_ms
+
+    def has_begun(self, name: str) -> bool:
+        """Whether a sweep has passed some schedules, but not all."""
+        return name in self._walks
+
+    def restart(self) -> None:
+        """Let every unfinished sweep begin again: the clock has changed again."""
+        self._walks.clear()
+
+    def forget(self, name: str) -> None:
+        """Let a sweep begin again, if it is unfinished."""
+        self._walks.pop(name, None)
+
+    def begin_step(self) -> None:
+        """Let all sweeps together take the time of one step from now."""
+        self._until_ms = self._clock.monotonic_ms() + _STEP_MS
+
+    def sweep(self, name: str, find: Find, plan: Plan, *, reason: str) -> bool:
+        """Give all schedules that `find` returns the times that `plan` returns.
+
+        False if that is unfinished: it takes longer than a step, or other engines were faster.
+        """
+        return self.walk(name, lambda ids: self._retime(find(ids), plan, reason=reason))
+
+    def walk(self, name: str, visit: Callable[[range], Visited]) -> bool:
+        """Visit all schedules, slice by slice; False if that is unfinished.
+
+        Each step visits one slice at least. A slice that others have changed is visited again.
+        """
+        walk = self._walks.pop(name, None) or _Walk(begun_ms=self._clock.monotonic_ms())
+        end_id = walk.next_id + _MOST_IDS
+        last_id = self._store.find_last_schedule_id()
+        count = tries = 0
+        while walk.next_id <= last_id:
+            ids = range(walk.next_id, walk.next_id + _SLICE)
+            visited = visit(ids)
+            count += visited.found
+            walk.changed += visited.changed
+            if visited.is_done:
+                walk.next_id, tries = ids.stop, 0
+            else:
+                tries += 1
+            if (
+                self.is_time_over
+                or walk.next_id >= end_id
+                or count >= _MOST_FOUND
+                or tries >= _TRIES
+            ):
+                break
+        is_finished = walk.next_id > last_id
+        if not is_finished:
+            self._walks[name] = walk
+        self._report_long(walk, last_id, is_finished=is_finished)
+        return is_finished
+
+    def _report_long(self, walk: _Walk, last_id: int, *, is_finished: bool) -> None:
+        """Report that a walk takes long, and when it has ended."""
+        took_ms = self._clock.monotonic_ms() - walk.begun_ms
+        if walk.is_reported and is_finished:
+            took_s = round(took_ms / 1000, 1)
+            details: dict[str, object] = {"changed": walk.changed, "took_s": took_s}
+            self._events.report(EventKind.TIMES_CHECKED, details=details)
+        elif took_ms >= _LONG_MS and not walk.is_reported and not is_finished:
+            walk.is_reported = True
+            details = {"checked_percent": 100 * (walk.next_id - 1) // last_id}
+            self._events.report(EventKind.CHECKING_TIMES, details=details)
+
+    def _retime(self, found: list[KeptTimes], plan: Plan, *, reason: str) -> Visited:
+        changes = self._plan_all(found, plan)
+        done = self._store.retime(changes, marks=None) if changes else []
+        for change, ok in zip(changes, done, strict=True):
+            if ok and change.has_moved:
+                self.report_moved(change, reason)
+        return Visited(found=len(found), changed=sum(done), is_done=all(done))
+
+    def _plan_all(self, found: Sequence[KeptTimes], plan: Plan) -> list[Retimed]:
+        """The changes to make. A schedule that can't be read is stopped, and reported."""
+        self._schedules.load(
+            (kept.schedule_id, kept.revision) for kept in found if not kept.is_idle
+        )
+        changes = []
+        for kept in found:
+            timing = None
+            if not kept.is_idle:
+                entry = self._schedules.find(kept.schedule_id, kept.revision)
+                timing = None if entry is None else entry.timing
+                if timing is None:
+                    error = entry.error if entry else None
+                    self.mark_broken(
+                        kept, error or f"its revision {kept.revision} is not on record"
+                    )
+                    continue
+            try:
+                change = plan(timing, kept)
+            except SENSELESS as error:
+                self.mark_broken(kept, f"its stored times can't be read: {error!r}")
+                continue
+            if change is not None:
+                changes.append(change)
+        return changes
+
+    def mark_broken(self, kept: KeptTimes, error: str) -> None:
+        """Stop a schedule that can't be read, and report it."""
+        now_ms = self._clock.now_ms()
+        if self._store.mark_broken(
+            kept.schedule_id, revision=kept.revision, error=error, now_ms=now_ms
+        ):
+            self._events.report(EventKind.BROKEN, None, kept.name, {"error_msg": error})
+
+    def report_moved(self, change: Retimed, reason: str) -> None:
+        """Report that a schedule has another next time."""
+        details: dict[str, object] = {"reason": reason}
+        for name, fire in (("next_was_ms", change.kept.next), ("next_ms", change.next)):
+            if fire is not None:
+                details[name] = fire.due_ms
+        self._events.report(EventKind.RETIMED, None, change.kept.name, details)
