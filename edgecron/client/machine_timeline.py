@@ -18,7 +18,7 @@ from edgecron.client.machine_jobs import MachineJob
 from edgecron.client.machine_scan import scan_machine
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers import parse_trigger
-from edgecron.triggers.several import Triggers, combine
+from edgecron.triggers.base import Triggers, combine
 from edgecron.views.phrases import count_words
 from edgecron.views.times import near_time
 

@@ -3,18 +3,17 @@
 gate              what a cron text can say, and its values when it is written
 grammar           every trigger text; parse_trigger, cron, every, at; the stored form
 walltime          times as people write them, in a zone
-base              what every trigger answers
+base              what every trigger answers; the triggers of one schedule as one
 crontrigger       calendar times, and the gap and fold rule
 fields            a cron text's values: days and times of day that match
 simple            every, at, on boot, after
-several           the triggers of one schedule as one
 zones, tzif       zones by name, from the tzdata package; their spans of constant offset
 words             a trigger in plain words, and what a clock change does to it
 """
 
 from __future__ import annotations
 
-from edgecron.triggers.base import Trigger, TriggerKind
+from edgecron.triggers.base import Trigger, TriggerKind, Triggers, combine
 from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.grammar import (
     at,
@@ -25,7 +24,6 @@ from edgecron.triggers.grammar import (
     load_trigger,
     parse_trigger,
 )
-from edgecron.triggers.several import Triggers, combine
 from edgecron.triggers.simple import (
     AfterEndTrigger,
     AfterTrigger,

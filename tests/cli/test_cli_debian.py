@@ -12,7 +12,7 @@ from croniter import croniter
 
 from edgecron.base.units import from_ms, to_ms
 from edgecron.triggers import parse_trigger
-from edgecron.triggers.several import combine
+from edgecron.triggers.base import combine
 from tests.support.accounts import NEEDS_ROOT
 from tests.support.cli import Edgecron
 from tests.support.debian import CRONTABS, PACKAGES, SCRIPTS, TIMERS, unit_texts

@@ -16,7 +16,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms, to_ms
 from edgecron.formats.systemd_calendar import read_calendar, read_span_ms
 from edgecron.triggers import parse_trigger
-from edgecron.triggers.several import combine
+from edgecron.triggers.base import combine
 from tests.support.debian import TIMERS, unit_texts
 from tests.support.systemd import START, times_of_systemd
 
