@@ -8,13 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from edgecron.store.sqlite import clock_marks, history, schedule_lists, schedules
+from edgecron.planning.corrections import ClockMarks
+from edgecron.store.sqlite import history, schedule_lists, schedules
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.migrate import migrate, refuse_planted
 
 
 class ReadingStore(Database):
-    """The reads of one thread. Each method is a function that takes the connection first."""
+    """The reads of one thread. Most methods are functions that take the connection first."""
 
     # Schedules.
 
@@ -56,11 +57,39 @@ class ReadingStore(Database):
     count_active = history.count_active
     is_removed = history.is_removed
 
-    # The clock.
+    # The clock: the trusted mark, and when it was last set.
 
-    find_clock_marks = clock_marks.find_clock_marks
-    note_clock_set = clock_marks.note_clock_set
-    note_trusted = clock_marks.note_trusted
+    def find_clock_marks(self) -> ClockMarks:
+        """Return what the database has recorded about the clock and zones."""
+        row = self.row(
+            """SELECT trusted_high_at, tzdata_version, local_timezone, clock_set_at, clock_set_by_ms
+               FROM meta"""
+        )
+        assert row is not None
+        return ClockMarks(
+            trusted_high_ms=row[0],
+            tzdata_version=row[1],
+            local_timezone=row[2],
+            set_at_ms=row[3],
+            set_by_ms=row[4],
+        )
+
+    def note_clock_set(self, *, at_ms: int, by_ms: int) -> None:
+        """Record that the clock was set: when, by the new time, and by how much."""
+        with self.transaction():
+            self.change(
+                "UPDATE meta SET clock_set_at = :at, clock_set_by_ms = :by",
+                {"at": at_ms, "by": by_ms},
+            )
+
+    def note_trusted(self, mark_ms: int, *, was_ms: int | None) -> bool:
+        """Move the trusted mark; False if another engine has moved it."""
+        with self.transaction():
+            changed = self.change(
+                "UPDATE meta SET trusted_high_at = :mark WHERE trusted_high_at IS :was",
+                {"mark": mark_ms, "was": was_ms},
+            )
+        return changed == 1
 
 
 StoreT = TypeVar("StoreT", bound=ReadingStore)
