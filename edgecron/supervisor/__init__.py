@@ -5,7 +5,7 @@ the store. A command's way, in the order of its files:
 
 command_runner  turns a claim into a request, and an exit record into an outcome
 link            the engine's side of the connection: requests out, events in
-loop            the supervisor's event loop, on top of `reactor` and `peer`
+loop            the supervisor's event loop, on top of `reactor`
 start_queue     requests whose tokens are in the journal, until they are started
 spawn           the start; `forked_start` as another user or with another niceness
 live_runs       pipes, time-outs and ends; `run_session` has the processes of a run
@@ -15,6 +15,6 @@ recorder        starts and ends, until the engine has them on record
 journal         the same in a file, for the case that everybody dies
 
 Other files: `launch` starts a supervisor below its `guardian`. `control` asks any supervisor over
-its socket, and `control_server` answers. `verdicts` and `cleanup` deal with dead supervisors.
+its socket, and `control_server` answers. `cleanup` removes the files of dead supervisors.
 `callable_runner` runs functions of the program on `threads`.
 """

@@ -12,9 +12,8 @@ from typing import Any, Protocol
 
 from edgecron.supervisor import unix_sockets
 from edgecron.supervisor.output import Part
-from edgecron.supervisor.peer import Peer
 from edgecron.supervisor.protocol import Kind, Phase
-from edgecron.supervisor.reactor import Reactor
+from edgecron.supervisor.reactor import Peer, Reactor
 
 MOST_CONNECTIONS = 64
 MOST_REQUEST_BYTES = 4 * 1024 * 1024

@@ -19,9 +19,8 @@ from edgecron.supervisor.control_server import ControlServer
 from edgecron.supervisor.live_run import LiveRun
 from edgecron.supervisor.live_runs import WAKE_REAP, LiveRuns, note_signal
 from edgecron.supervisor.output import Part
-from edgecron.supervisor.peer import Peer
 from edgecron.supervisor.protocol import GIVEN_BACK, PROTOCOL_VERSION, Kind, Phase
-from edgecron.supervisor.reactor import Deadlines, Reactor
+from edgecron.supervisor.reactor import Deadlines, Peer, Reactor
 from edgecron.supervisor.recorder import WAKE_JOURNAL, Recorder
 from edgecron.supervisor.records import EndCause, Flag, StartRequest
 from edgecron.supervisor.run_session import Snapshots
