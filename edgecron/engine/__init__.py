@@ -5,7 +5,9 @@ finish.py         collect, record, start      claim.py          who claims, and 
 runners.py        all runners of an engine    events.py         what is reported
 loop.py           run(): step and sleep       sleep.py          timers and watched descriptors
 recovery.py       take over from the dead     other_engines.py  who is alive, adopt, ring
-clock_watch.py    clocks and zones            upkeep.py         correct times, prune history
+clock_watch.py    clocks and zones            retiming.py       correct stored times
+conditions.py     what waiting runs need      while_runs.py     what active runs need
 presence.py       settings and own row        state_folder.py   locks and doorbells
+supervision.py    an engine's own supervisor  upkeep.py         progress, history, notices
 host.py           all that an engine needs    watchdog.py       the service manager
 """
