@@ -143,7 +143,7 @@ class Scheduler(Program):
         return self._failure
 
     def start(self) -> None:
-        """Start an engine on a thread of its own, and return when the engine is ready.
+        """Start an engine on a thread of its own; return when the engine is ready and on record.
 
         This first writes the declarations. Functions that are no longer declared are shown as
         vanished. Raises Conflict if the engine is running already, DatabaseUnusable.

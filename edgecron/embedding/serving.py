@@ -173,6 +173,7 @@ class Serving:
         try:
             self._host = host
             if not self._stopping.is_set():
+                host.engine.register()  # Whoever waits for the start then finds it on record.
                 if self._has_begun.is_set():
                     self._failed(None)
                 self._has_begun.set()

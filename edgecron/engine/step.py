@@ -352,6 +352,11 @@ class Engine:
         wakes_ms = [now_ms + wait_ms for wait_ms in waits_ms if wait_ms is not None]
         return min(wakes_ms if due_ms is None else [*wakes_ms, due_ms], default=None)
 
+    def register(self) -> None:
+        """Record this engine now; else its first pass does. Raises DatabaseUnusable."""
+        with one_local_zone():
+            self._registration.keep()
+
     # Between passes.
 
     def has_changed(self) -> bool:

@@ -56,6 +56,15 @@ def test_a_function_is_run_with_its_arguments_and_leaves_its_result(scheduler: S
     assert threads() == set()
 
 
+def test_a_started_engine_is_on_record(path: Path, scheduler: Scheduler) -> None:
+    found = []
+    for _ in range(5):
+        with scheduler, Client(path) as client:
+            found.append(len(client.engines()))
+
+    assert found == [1] * 5
+
+
 def test_what_a_function_raises_is_its_error_and_where_its_output(scheduler: Scheduler) -> None:
     @scheduler.job("@daily")
     def fail() -> None:

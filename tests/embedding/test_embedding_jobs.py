@@ -388,7 +388,7 @@ def test_the_jobs_of_another_program_do_not_vanish(path: Path, client: Client) -
     declared(path, FakeClock()).get("poll")
 
     with Scheduler(path, name="other") as other:
-        wait_until(lambda: bool(client.engines()), lambda: "an engine")
+        assert client.engines()
         assert other.is_running
     assert not has_vanished(client, "poll")
 
@@ -421,7 +421,7 @@ def test_prune_leaves_what_another_version_needs_that_is_at_work_unless_told(
     now.job("@daily", name="report")(print)
 
     with old:
-        wait_until(lambda: bool(client.engines()), lambda: "an engine")
+        assert client.engines()
         spared, rest = now.prune(), {one.name for one in client.schedules()}
         forced = now.prune(others=True)
 
@@ -436,7 +436,7 @@ def test_prune_beside_an_engine_of_the_same_version_is_as_without(
     old.add("rotate", "@daily", command=["true"])
 
     with declared(path, clock):
-        wait_until(lambda: bool(client.engines()), lambda: "an engine")
+        assert client.engines()
 
         assert declared(path, clock).prune() == ["rotate"]
 
