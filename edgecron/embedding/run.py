@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgecron.base.clock import Clock
     from edgecron.embedding.pool import ClientPool
     from edgecron.engine.events import Event
-    from edgecron.model.claim import Output, OutputChunk
+    from edgecron.model.claim import OutputChunk
     from edgecron.model.run import Execution, Progress
 
 T = TypeVar("T")
@@ -172,10 +172,6 @@ class Run(Generic[T]):
     async def aoutput(self) -> str:
         """`output`, for a coroutine."""
         return await beside(lambda: self.output)
-
-    def stored_output(self) -> Output | None:
-        """Return its stored output with times, streams and counts; None before its end."""
-        return self._waits.output(self.id)
 
     def refresh(self) -> Run[T]:
         """Read it again, and return it."""
@@ -388,10 +384,6 @@ class Waits:
     def cancel(self, execution_id: int) -> Execution:
         with self._pool.client() as client:
             return client.cancel(execution_id)
-
-    def output(self, execution_id: int) -> Output | None:
-        with self._pool.client() as client:
-            return client.output(execution_id)
 
     def chunks(self, execution: Execution) -> Sequence[OutputChunk]:
         """Read the output of a run so far, as far as it is kept."""
