@@ -161,21 +161,21 @@ class Loop:
                 return
             bell = self.doorbell.fileno()
             runners = self._engine.runners.filenos()
-            peers = self.peer_watch.watch(self._engine.live_engines)
+            peers = self.peer_watch.watch(self._engine.recovery.live_engines)
             if self.peer_watch.take_missed():
-                self._engine.suspect()
+                self._engine.recovery.suspect()
                 return
             is_look_near = wake_ms is not None and wake_ms <= self._clock.now_ms() + LOOK_AFTER_MS
             must_watch = self._wal_watch and hinted_ms is None and not is_look_near
             writes = self._wal_watch.arm() if self._wal_watch and must_watch else []
-            machine = self._engine.condition_filenos()
+            machine = self._engine.conditions.filenos()
             fds = [bell, *runners, *peers, *writes, *machine]
             ready = self._wait(fds, wake_ms, look_ms=hinted_ms)
             for dead in ready.intersection(peers):
                 self.peer_watch.forget(dead)
-                self._engine.suspect()
+                self._engine.recovery.suspect()
             if ready.intersection(machine):
-                self._engine.note_machine_change()
+                self._engine.conditions.hear()
                 return
             if bell in ready:
                 self._hear()
@@ -204,7 +204,7 @@ class Loop:
         """Clear the doorbell; whether it rang. The next step looks at engines that started."""
         rung = self.doorbell.clear()
         if NEWCOMER in rung:
-            self._engine.suspect()
+            self._engine.recovery.suspect()
         return bool(rung)
 
     def _feed_watchdog(self) -> None:

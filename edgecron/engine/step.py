@@ -26,7 +26,7 @@ from edgecron.engine.runners import Runners
 from edgecron.engine.supervision import Supervision
 from edgecron.engine.upkeep import StartSender, Upkeep
 from edgecron.model.choices import Hold
-from edgecron.model.engine import EngineInfo, Offers
+from edgecron.model.engine import Offers
 from edgecron.model.machine_conditions import Machine
 from edgecron.triggers.zones import one_local_zone
 
@@ -98,7 +98,7 @@ class Engine:
             others=others,
             find_offers=hosting.find_offers,
         )
-        self._conditions = ConditionWatch(
+        self.conditions = ConditionWatch(
             store=store,
             clock=clock,
             machine=hosting.machine,
@@ -115,7 +115,7 @@ class Engine:
             runners=runners,
             schedules=self._schedules,
             events=self.events,
-            conditions=self._conditions,
+            conditions=self.conditions,
         )
         self._firing = Firing(
             store=store,
@@ -126,7 +126,7 @@ class Engine:
             runners=runners,
             events=self.events,
         )
-        self._recovery = Recovery(
+        self.recovery = Recovery(
             store=store,
             clock=clock,
             others=others,
@@ -139,7 +139,7 @@ class Engine:
             clock=clock,
             runners=runners,
             claimer=self._claimer,
-            recovery=self._recovery,
+            recovery=self.recovery,
             events=self.events,
             others=others,
         )
@@ -173,11 +173,6 @@ class Engine:
         """The id in the database, None before the first step."""
         return self._registration.engine_id
 
-    @property
-    def live_engines(self) -> tuple[EngineInfo, ...]:
-        """The other engines that were alive at the last look."""
-        return self._recovery.live_engines
-
     def step(self) -> Step:
         """Do one pass. Raises DatabaseUnusable, or SupervisorUnavailable if none can be started.
 
@@ -200,9 +195,9 @@ class Engine:
         ended, has_filled = self._write_ends()
         for lost in self.runners.drop_dead():
             self.events.report(EventKind.SUPERVISOR_DIED, details={"runs": lost})
-            self._recovery.suspect()
-        might_have_looked = self._recovery.is_due()
-        recovered = self._recovery.look(engine_id)
+            self.recovery.suspect()
+        might_have_looked = self.recovery.is_due()
+        recovered = self.recovery.look(engine_id)
         if not self._is_for_one_run:
             self._presence.begin(engine_id)
         if recovered.adopted:
@@ -217,17 +212,17 @@ class Engine:
             self._registration.note_zone(self._clock_watch.local_timezone)
         self._last_hold = hold
         if self._clock_watch.take_resumed():
-            self._conditions.settle()
+            self.conditions.settle()
             self._upkeep.wake_alarm.renew()
         if not self._is_draining:
             # After the ends: their follow-ups might be the first commands.
             has_news = ended > 0 or might_have_looked or has_changed
             self._supervision.keep(engine_id, has_news=has_news)
-        has_news = self._conditions.take_news()
+        has_news = self.conditions.take_news()
         if self.runners.has_watched:
             self._watch_runs().look(has_news=has_news)
         if self._may_claim():
-            has_woken = self._conditions.wake_runs(self._claimer.open_queues())
+            has_woken = self.conditions.wake_runs(self._claimer.open_queues())
             has_filled = has_filled and not recovered.has_queued and not has_woken
             self._firing.fire(hold, has_filled=has_filled)
         batches = self._claimer.take_batches()
@@ -243,8 +238,8 @@ class Engine:
         has_waits = any(one.condition for batch in batches for one in batch.decided)
         # A recovered run can have a follow-up that waits.
         if has_waits or has_changed or might_have_looked:
-            self._conditions.expect_waits()
-        self._conditions.find_waits(self._claimer.open_queues())
+            self.conditions.expect_waits()
+        self.conditions.find_waits(self._claimer.open_queues())
         if has_changed or has_advanced:
             self._is_prepared = False  # Other schedules might be next.
         # As it was before: what others have committed since is for the next pass.
@@ -265,7 +260,7 @@ class Engine:
                 store=self._store,
                 clock=self._clock,
                 runners=self.runners,
-                conditions=self._conditions,
+                conditions=self.conditions,
                 events=self.events,
             )
         return self._while_runs
@@ -283,7 +278,7 @@ class Engine:
             has_filled |= done.has_filled
             self._has_replaced |= done.has_replaced
             if done.has_waits:
-                self._conditions.expect_waits()
+                self.conditions.expect_waits()
         return count, has_filled
 
     def _follow_recovery(self, recovered: Recovered, *, has_changed: bool) -> None:
@@ -323,9 +318,9 @@ class Engine:
 
     def _note_unknown_commit(self) -> None:
         """After trouble: what a transaction granted or replaced is unknown, and is read again."""
-        self._recovery.suspect()
+        self.recovery.suspect()
         self._has_replaced = True
-        self._conditions.expect_waits()
+        self.conditions.expect_waits()
 
     def _next_wake_ms(self, hold: Hold, *, begun_ms: int) -> int | None:
         now_ms = self._clock.now_ms()
@@ -338,13 +333,13 @@ class Engine:
             begun_ms=begun_ms,
             now_ms=now_ms,
             engine_id=self._registration.get_id(),
-            others=self._recovery.live_engines,
+            others=self.recovery.live_engines,
         )
         waits_ms = (
-            self._recovery.wake_ms,
+            self.recovery.wake_ms,
             self.runners.wake_ms,
             self._clock_watch.wake_ms,
-            self._conditions.wake_ms,
+            self.conditions.wake_ms,
             None if self._while_runs is None else self._while_runs.wake_ms,
             self._upkeep.wake_ms,
             self._claimer.wait_ms(),
@@ -367,13 +362,13 @@ class Engine:
         """
         if self._clock_watch.has_news() or self._store.change_mark != self._change_mark:
             return True
-        if not self._recovery.is_due():
+        if not self.recovery.is_due():
             return False
         # Nearly always there is nothing, and to see that costs a third of a whole step.
         is_at_work = bool(self.runners or self.runners.outcomes)
         if is_at_work or self._clock_watch.is_outdated():
             return True
-        return self._recovery.has_work(self._registration.get_id())
+        return self.recovery.has_work(self._registration.get_id())
 
     def has_ends(self) -> bool:
         """Whether a step has ends, answers, stalls or progress to take, or a runner died."""
@@ -399,18 +394,6 @@ class Engine:
     def find_next(self) -> tuple[str, int] | None:
         """The name of the schedule that fires next, and when; None: nothing is to come."""
         return self._store.find_next(self.settings.queues)
-
-    def suspect(self) -> None:
-        """Have the next step look for dead engines."""
-        self._recovery.suspect()
-
-    def condition_filenos(self) -> list[int]:
-        """Descriptors that show a change of the machine that a run might wait for."""
-        return self._conditions.filenos()
-
-    def note_machine_change(self) -> None:
-        """Have the next step look at the conditions of runs."""
-        self._conditions.hear()
 
     # Runs that start exactly on time.
 
@@ -443,7 +426,7 @@ class Engine:
     def drain(self) -> None:
         """Claim and adopt nothing more: further steps only record ends."""
         self._is_draining = True
-        self._recovery.adopt_nobody()
+        self.recovery.adopt_nobody()
         self._upkeep.stop_pruning()
 
     def note_draining(self) -> None:
@@ -458,5 +441,5 @@ class Engine:
 
     def close(self) -> None:
         """Let go of the supervisors; their runs continue."""
-        self._conditions.close()
+        self.conditions.close()
         self.runners.close()

@@ -34,7 +34,7 @@ class Laptop:
 
     def report(self) -> None:
         """The kernel reports a change, and the engine wakes."""
-        self.story.engine.note_machine_change()
+        self.story.engine.conditions.hear()
         self.story.engine.step()
 
     def wake_after_s(self, most_s: float) -> float:
@@ -138,10 +138,10 @@ def test_what_the_kernel_does_not_report_is_checked_with_growing_pauses(laptop: 
 def test_the_machine_is_listened_to_only_while_a_run_waits(laptop: Laptop) -> None:
     laptop.story.add("backup", "@daily", policies=needs("ac-power"))
     laptop.machine.set_on_mains(False)
-    before = laptop.story.engine.step().wake_ms, laptop.story.engine.condition_filenos()
+    before = laptop.story.engine.step().wake_ms, laptop.story.engine.conditions.filenos()
 
     laptop.story.after_s(4 * HOUR_S)
-    during = laptop.story.engine.condition_filenos()
+    during = laptop.story.engine.conditions.filenos()
     laptop.machine.set_on_mains(True)
     laptop.report()
     laptop.story.after_s(1)
@@ -149,7 +149,7 @@ def test_the_machine_is_listened_to_only_while_a_run_waits(laptop: Laptop) -> No
     assert before == (START_MS + 4 * HOUR_S * 1000, [])
     assert len(during) == 1
     assert laptop.shown("backup") == ["success"]
-    assert laptop.story.engine.condition_filenos() == []
+    assert laptop.story.engine.conditions.filenos() == []
     assert not laptop.reports.is_open
     assert laptop.story.engine.step().wake_ms == START_MS + 28 * HOUR_S * 1000
 
@@ -226,7 +226,7 @@ def test_a_path_that_does_not_answer_holds_nothing_up_and_starts_its_run_later(
     laptop.wake_after_s(60)
     laptop.wake_after_s(60)
     waiting = laptop.shown("backup"), laptop.story.runs("backup")[0].error_msg
-    [fd] = laptop.story.engine.condition_filenos()
+    [fd] = laptop.story.engine.conditions.filenos()
 
     laptop.machine.answer()
     assert select.select([fd], [], [], 10)[0] == [fd]
@@ -237,7 +237,7 @@ def test_a_path_that_does_not_answer_holds_nothing_up_and_starts_its_run_later(
     assert waiting == (["waits for exists:/mnt/nas/file"], "/mnt/nas/file did not answer")
     assert laptop.shown("backup") == ["success"]
     assert laptop.story.runs("backup")[0].error_msg is None
-    assert laptop.story.engine.condition_filenos() == []
+    assert laptop.story.engine.conditions.filenos() == []
 
 
 def test_a_run_that_was_given_up_says_that_its_path_did_not_answer(laptop: Laptop) -> None:

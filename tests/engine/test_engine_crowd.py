@@ -55,7 +55,7 @@ def crowd(path: Path, count: int, clock: FakeClock) -> list[Engine]:
     for engine in engines:
         engine.step()
     for engine in engines:
-        engine.suspect()  # The ring of a newcomer does that.
+        engine.recovery.suspect()  # The ring of a newcomer does that.
     return engines
 
 
@@ -91,7 +91,7 @@ def test_engines_that_offer_other_jobs_have_no_turn(tmp_path: Path) -> None:
     story.add("often", "every 1s", queue="py:app")
     for engine in engines:
         engine.step()
-        engine.suspect()
+        engine.recovery.suspect()
     for _ in range(5):
         clock.advance_ms(1_000)
         assert waits_ms(engines[:1], clock.now_ms()) == [1_000]

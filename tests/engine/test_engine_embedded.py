@@ -248,7 +248,7 @@ def test_a_function_that_hangs_beyond_the_end_of_its_engine_is_left_alone_by_oth
             hung.opened.set()
             host.loop.linger()
             ended = run_of(database, "wait")
-            peer.engine.suspect()
+            peer.engine.recovery.suspect()
             peer.engine.step()
         with Client(database) as client:
             left = client.store.find_engines()
@@ -369,7 +369,7 @@ def test_a_function_that_hangs_keeps_no_program_from_its_end_and_is_interrupted_
             running = run_of(database, "wait")
             other.stdin.close()
             code = other.wait(BOUND_S)
-            peer.engine.suspect()
+            peer.engine.recovery.suspect()
             peer.engine.step()
 
     run = run_of(database, "wait")

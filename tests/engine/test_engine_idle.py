@@ -87,7 +87,7 @@ def test_a_peer_that_died_while_nobody_wrote_is_found_by_the_look(story: Story) 
     story.engine.step()
 
     assert (before, is_found) == (False, True)
-    assert story.engine.live_engines == ()
+    assert story.engine.recovery.live_engines == ()
 
 
 def test_a_peer_that_came_between_a_look_and_the_end_of_its_step_is_watched(
@@ -107,14 +107,14 @@ def test_a_peer_that_came_between_a_look_and_the_end_of_its_step_is_watched(
     with monkeypatch.context() as meeting:
         meeting.setattr(Recovery, "look", look_and_meet)
         story.engine.step()
-    unwatched = story.engine.live_engines
+    unwatched = story.engine.recovery.live_engines
     story.world.clock.advance_ms(SAFETY_MS)
     is_found = story.engine.has_changed()
     story.engine.step()
 
     assert unwatched == ()
     assert is_found
-    assert [one.key for one in story.engine.live_engines] == came
+    assert [one.key for one in story.engine.recovery.live_engines] == came
 
 
 @pytest.mark.failure(19)

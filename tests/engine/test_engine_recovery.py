@@ -238,7 +238,7 @@ def test_what_is_claimed_just_before_its_engine_dies_is_not_overlooked(
         return rows
 
     monkeypatch.setattr(store, "find_running", find_and_let_the_other_claim_and_die)
-    story.engine.suspect()
+    story.engine.recovery.suspect()
     story.engine.step()
     for _ in range(4):
         story.after_s(31)
@@ -267,9 +267,9 @@ def test_an_engine_that_dies_while_another_one_looks_is_watched_and_then_taken_o
 
     monkeypatch.setattr(store, "find_running", find_and_let_the_other_die)
     story.engine.step()
-    watched = [peer.key for peer in story.engine.live_engines]
+    watched = [peer.key for peer in story.engine.recovery.live_engines]
     live_before = len(story.engine.runners)
-    story.engine.suspect()
+    story.engine.recovery.suspect()
     story.engine.step()
 
     assert (watched, live_before) == ([first], 0)

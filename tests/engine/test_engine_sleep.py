@@ -193,7 +193,7 @@ def test_an_engine_that_comes_later_is_watched_from_then_on(sleepy: Sleepy) -> N
     watched: list[int] = []
 
     def watched_then() -> None:
-        watched.append(len(sleepy.engine.live_engines))
+        watched.append(len(sleepy.engine.recovery.live_engines))
 
     def somebody_comes() -> set[int]:
         watched_then()

@@ -92,7 +92,7 @@ def test_a_condition_met_by_day_starts_nothing(tmp_path: Path) -> None:
     story.add("backup", "0 22 * * *", policies=Policies(between=NIGHT, needs=("ac-power",)))
     until(story, "09:00")
     machine.set_on_mains(True)
-    story.engine.note_machine_change()
+    story.engine.conditions.hear()
     story.after_s(60)
     assert story.bodies("backup") == 0
 
@@ -110,7 +110,7 @@ def test_a_run_that_can_not_start_in_the_next_window_is_skipped(tmp_path: Path) 
     for time in ("21:40", "09:00", "09:30", "22:00", "09:00"):
         until(story, time)
         machine.set_on_mains(time == "09:00")
-        story.engine.note_machine_change()
+        story.engine.conditions.hear()
         story.after_s(60)
 
     assert story.statuses("backup") == ["skipped:excluded"]

@@ -45,7 +45,7 @@ class Laptop:
 
     def set_on_mains(self, is_on: bool) -> None:
         self.machine.set_on_mains(is_on)
-        self.story.engine.note_machine_change()
+        self.story.engine.conditions.hear()
         self.story.after_s(0)
 
     def run(self) -> Execution:
@@ -164,17 +164,17 @@ def test_a_command_can_be_the_condition(laptop: Laptop) -> None:
 def test_the_machine_is_listened_to_only_while_such_a_run_runs(laptop: Laptop) -> None:
     policies = Policies(while_needs=("ac-power",))
     laptop.story.add("backup", "@daily", lasts_s=60, policies=policies)
-    before = laptop.story.engine.step().wake_ms, laptop.story.engine.condition_filenos()
+    before = laptop.story.engine.step().wake_ms, laptop.story.engine.conditions.filenos()
 
     laptop.story.after_s(4 * HOUR_S)
-    during = laptop.story.engine.condition_filenos()
+    during = laptop.story.engine.conditions.filenos()
     laptop.story.after_s(60)
     laptop.story.after_s(0)
 
     assert before == (START_MS + 4 * HOUR_S * 1000, [])
     assert len(during) == 1
     assert laptop.shown() == "success"
-    assert laptop.story.engine.condition_filenos() == []
+    assert laptop.story.engine.conditions.filenos() == []
     assert laptop.story.engine.step().wake_ms == START_MS + 28 * HOUR_S * 1000
 
 

@@ -335,7 +335,7 @@ class Story(RuleBasedStateMachine):
         for supervisor in theirs if with_supervisors else ():
             self.world.kill_supervisor(supervisor.key)
         for engine, _ in self.world.engines.values():
-            engine.suspect()  # they would look within half a minute
+            engine.recovery.suspect()  # they would look within half a minute
         type(self).tally["kills"] += 1
 
     @rule()

@@ -71,7 +71,7 @@ def act(world: World, supply: Supply) -> None:
         supply.set_on(world.random.random() < 0.5)
         for key in engines:  # The kernel reports it, to some of them in time.
             if world.random.random() < 0.7:
-                world.engines[key][0].note_machine_change()
+                world.engines[key][0].conditions.hear()
     elif dice < 0.92:
         if len(engines) < 3:
             world.start_engine(
