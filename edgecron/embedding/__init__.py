@@ -8,7 +8,7 @@ run            one run as an object, and waiting for its end
 signatures     the parameters of a function
 context        what a function can ask about its run
 events         events of runs as values; subscriptions: callbacks and streams of them
-serving        the engine's thread, restarted if it dies; how it stops
+own_engine     the engine's thread, restarted if it dies; how it stops
 processes      functions in processes of their own; child and child_run are in the process
 pool           database connections for threads, and forks
 event_loops    event loops of coroutine jobs

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from edgecron.client.schedule_changes import ScheduleChanges
     from edgecron.embedding.events import Wanted
     from edgecron.embedding.job import Scheduled
-    from edgecron.embedding.serving import Serving
+    from edgecron.embedding.own_engine import OwnEngine
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
     from edgecron.engine.watchdog import Watchdog
@@ -120,7 +120,7 @@ class Scheduler(Program):
             )
         self._on_shutdown = OnShutdown(on_shutdown)
         self._shutdown_timeout_s = shutdown_timeout
-        self._serving: Serving | None = None
+        self._engine: OwnEngine | None = None
         self._loops = Loops()
         self._subscribers = Subscribers(self._find_run, clock=self._clock)
         self._failure: BaseException | None = None
@@ -135,7 +135,7 @@ class Scheduler(Program):
     @property
     def is_running(self) -> bool:
         """Whether this process has started its engine and not stopped it."""
-        return self._serving is not None
+        return self._engine is not None
 
     @property
     def failure(self) -> BaseException | None:
@@ -151,12 +151,12 @@ class Scheduler(Program):
         self._start(None)
 
     def _start(self, loop: AbstractEventLoop | None) -> None:
-        serving = self._begin(loop)
+        engine = self._begin(loop)
         try:
-            serving.start()
+            engine.start()
         except BaseException:
-            serving.stop(wait_s=0)  # If an interrupt ended our wait, its thread runs.
-            self._forget(serving)
+            engine.stop(wait_s=0)  # If an interrupt ended our wait, its thread runs.
+            self._forget(engine)
             raise
 
     def stop(self, wait: float | None = None) -> bool:
@@ -167,12 +167,12 @@ class Scheduler(Program):
         """
         check_seconds("wait", wait, example="stop(wait=10)", most=_MOST_WAIT_S, is_optional=True)
         with self._lock:
-            serving, self._serving = self._serving, None
+            engine, self._engine = self._engine, None
             self._must_exist = False
-        if serving is None:
+        if engine is None:
             return True
         wait_s = self._shutdown_timeout_s + _GRACE_MS / 1000 + _MARGIN_S if wait is None else wait
-        has_ended = serving.stop(wait_s=wait_s)
+        has_ended = engine.stop(wait_s=wait_s)
         self._subscribers.stop()
         if has_ended:
             self._loops.close(wait_s=1.0)
@@ -192,13 +192,13 @@ class Scheduler(Program):
                 "run_forever handles signals, so only the main thread can call it",
                 hint="use start(), which runs the engine on another thread",
             )
-        serving = self._begin(None)
-        from edgecron.embedding.serving import find_watchdog, stopping_on_signals
+        engine = self._begin(None)
+        from edgecron.embedding.own_engine import find_watchdog, stopping_on_signals
 
         self._watchdog = find_watchdog(self._clock)
         try:
-            with stopping_on_signals(serving.ask_to_stop):
-                serving.run()
+            with stopping_on_signals(engine.ask_to_stop):
+                engine.run()
         finally:
             self.stop()
             self._watchdog = None
@@ -277,7 +277,7 @@ class Scheduler(Program):
     def reset_in_child(self) -> None:
         """Forget threads, connections and the engine, in a forked child: they are the parent's."""
         self._lock, self._keeping = threading.RLock(), threading.RLock()
-        self._serving = self._failure = self._watchdog = self._held = None
+        self._engine = self._failure = self._watchdog = self._held = None
         self._must_exist = False
         self.pool.forget()
         self._registry.reset_in_child()
@@ -285,11 +285,11 @@ class Scheduler(Program):
         self._subscribers.reset_in_child()
         self._loops.reset_in_child()
 
-    def _begin(self, loop: AbstractEventLoop | None) -> Serving:
+    def _begin(self, loop: AbstractEventLoop | None) -> OwnEngine:
         """Prepare an engine whose coroutines run on `loop`; None is a loop of our own."""
         # The engine takes 60 ms to load, and a program that only asks for runs does not need it.
         # Load it on this thread: on another one its memory would come on top of what is free here.
-        from edgecron.embedding.serving import Serving, refuse_greenlets, stop_at_exit
+        from edgecron.embedding.own_engine import OwnEngine, refuse_greenlets, stop_at_exit
 
         refuse_greenlets()
         if is_child():
@@ -298,25 +298,25 @@ class Scheduler(Program):
                 hint="start the engine below: if __name__ == '__main__':",
             )
         with self._lock:
-            if self._serving is not None:
+            if self._engine is not None:
                 raise Conflict(
                     f"the engine of {self.name!r} runs already in this process",
                     hint="start it only once, when the program starts",
                 )
-            serving = Serving(
+            engine = OwnEngine(
                 self._open_host, monotonic_ms=self._clock.monotonic_ms, failed=self._note_failure
             )
             self._refuse_other_functions()
-            self._serving = serving
+            self._engine = engine
             self._loops.use(loop)
         try:
             self._held = self._declare_and_hold()
         except BaseException:  # an interrupt, too: else it would seem to run forever
-            self._forget(serving)
+            self._forget(engine)
             raise
         self._must_exist = True
         stop_at_exit(self)
-        return serving
+        return engine
 
     def _refuse_other_functions(self) -> None:
         """Raise Conflict if another Scheduler of our name runs here and has other functions.
@@ -337,10 +337,10 @@ class Scheduler(Program):
                 )
         _started.add(self)
 
-    def _forget(self, serving: Serving) -> None:
+    def _forget(self, engine: OwnEngine) -> None:
         with self._lock:
-            if self._serving is serving:
-                self._serving = None
+            if self._engine is engine:
+                self._engine = None
                 self._must_exist = False
         self._close_held()
 
@@ -350,7 +350,7 @@ class Scheduler(Program):
             held.close()
 
     def _open_host(self) -> EngineHost:
-        # Loaded by `serving`, on the thread of whoever starts the engine.
+        # Loaded by `own_engine`, on the thread of whoever starts the engine.
         from edgecron.client.notice_process import start_sender
         from edgecron.engine.host import EngineHost
         from edgecron.engine.presence import EngineSettings
@@ -415,8 +415,8 @@ class Scheduler(Program):
     def _report(self, event: Event) -> None:
         """Log an event of our engine, and pass it to waiting threads and subscribers."""
         self.waits.note(event)
-        if event.kind == "engine_stopping" and self._serving is not None:
-            self._serving.log_stopping(event, wait_s=self._shutdown_timeout_s)
+        if event.kind == "engine_stopping" and self._engine is not None:
+            self._engine.log_stopping(event, wait_s=self._shutdown_timeout_s)
         if event.kind == "ended" and self._registry.has_callable(event.schedule or ""):
             log_end(event)
         self._subscribers.note(event)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import Conflict
 from edgecron.base.units import from_ms
 from edgecron.base.values import dataclass
+from edgecron.embedding.own_engine import OwnEngine
 from edgecron.embedding.pool import ClientPool
 from edgecron.embedding.run import Waits
 from edgecron.embedding.scheduler import Scheduler
-from edgecron.embedding.serving import Serving
 from edgecron.embedding.travel_calls import CallsInTurn, JourneyLoop, Lasts, Stage
 from edgecron.embedding.travel_commands import CommandsInTurn, Perform
 from edgecron.engine.presence import EngineIdentity, EngineSettings
@@ -248,7 +248,7 @@ def moved(scheduler: Scheduler, database: Path, *, clock: Clock, move: Move) -> 
                 f"the engine of {scheduler.name!r} runs in this process",
                 hint="use a Scheduler that is not running, or stop it first",
             )
-        scheduler._serving = Serving(
+        scheduler._engine = OwnEngine(
             _refuse_to_start, monotonic_ms=clock.monotonic_ms, failed=lambda error: None
         )
     own = {name: getattr(scheduler, name) for name in _MOVED}
@@ -268,7 +268,7 @@ def moved(scheduler: Scheduler, database: Path, *, clock: Clock, move: Move) -> 
         for name, value in own.items():
             setattr(scheduler, name, value)
         scheduler._registry.forget_kept()
-        scheduler._serving = None
+        scheduler._engine = None
 
 
 def _refuse_to_start() -> EngineHost:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.client import Client
-from edgecron.embedding.serving import stopping_words
+from edgecron.embedding.own_engine import stopping_words
 from edgecron.model.choices import Reason, Status
 
 BOUND_S = 30.0

@@ -56,7 +56,7 @@ def find_watchdog(clock: Clock) -> Watchdog | None:
     return find_service_watchdog(clock=clock, warn=engine_logger().warning)
 
 
-class Serving:
+class OwnEngine:
     """Runs the engines that `opened` makes, one after the other, until it is stopped.
 
     `failed` gets the error that an engine died of, and None when the next engine runs.
@@ -86,7 +86,7 @@ class Serving:
     def start(self) -> None:
         """Start the thread, and wait until its engine is ready. Raises what prevents that."""
         # Daemon: a function that hangs must not keep the interpreter from ending. `stop` joins.
-        thread = threading.Thread(target=self._serve, name="edgecron-engine", daemon=True)
+        thread = threading.Thread(target=self._run, name="edgecron-engine", daemon=True)
         with self._lock:
             thread.start()
             self._thread = thread
@@ -102,7 +102,7 @@ class Serving:
 
     def run(self) -> None:
         """Run in the foreground, until `stop`. Raises what prevents the start."""
-        self._serve()
+        self._run()
         if self._first_error is not None:
             raise self._first_error
 
@@ -132,22 +132,22 @@ class Serving:
         if self._thread is None and self._ident is not None:
             engine_logger().warning("%s", stopping_words(event.details, wait_s=wait_s))
 
-    def _serve(self) -> None:
+    def _run(self) -> None:
         wait_for_rest(self)
         with self._lock:  # `start` has set `_thread` then.
             self._ident = threading.get_ident()
         try:
-            self._serve_engines()
+            self._run_engines()
         finally:
             self._has_ended.set()
             self._has_begun.set()  # If it was stopped before its start, nobody must wait for that.
 
-    def _serve_engines(self) -> None:
+    def _run_engines(self) -> None:
         deaths = 0
         while not self._stopping.is_set():
             begun_ms = self._monotonic_ms()
             with self.awake:
-                error = self._serve_one()
+                error = self._run_one()
             if error is None:
                 return
             if not self._has_begun.is_set():
@@ -163,7 +163,7 @@ class Serving:
             deaths = deaths + 1 if self._monotonic_ms() - begun_ms < _CALM_MS else 1
             self._stopping.wait(_PAUSES_S[min(deaths, len(_PAUSES_S)) - 1])
 
-    def _serve_one(self) -> BaseException | None:
+    def _run_one(self) -> BaseException | None:
         """Run one engine to its end; return the error that it died of, None if it was stopped."""
         try:
             host = self._opened()
