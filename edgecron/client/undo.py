@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from edgecron.client.schedule_changes import ScheduleChanges
     from edgecron.model.schedule import Schedule
-    from edgecron.store.sqlite.change_log import ChangeRow, StoredDefinition
+    from edgecron.store.sqlite.revisions import ChangeRow, StoredDefinition
 
 _UPCOMING = 3
 _MOST_NAMED = 8  # revisions in a hint

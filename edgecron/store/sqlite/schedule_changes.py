@@ -14,10 +14,9 @@ from edgecron.base.values import dataclass
 from edgecron.model.changes import Act, Author
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire
-from edgecron.store.sqlite.change_log import State, write_change
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.manual_runs import cancel_removed
-from edgecron.store.sqlite.revisions import write_revision
+from edgecron.store.sqlite.revisions import State, write_change, write_revision
 from edgecron.store.sqlite.row_batches import record_missed
 from edgecron.store.sqlite.rows import spec_columns
 from edgecron.store.sqlite.waiting_rows import wake_schedule

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgecron.store.sqlite import (
-    change_log,
     claims,
     corrections,
     due,
@@ -182,10 +181,10 @@ class SqliteStore(ReadingStore):
     find_prospects = explanations.find_prospects
     find_recurring = statistics.find_recurring
     find_origins = revisions.find_origins
-    find_changes = change_log.find_changes
-    find_definition = change_log.find_definition
-    find_defined = change_log.find_defined
-    find_last_changed = change_log.find_last_changed
+    find_changes = revisions.find_changes
+    find_definition = revisions.find_definition
+    find_defined = revisions.find_defined
+    find_last_changed = revisions.find_last_changed
     insert_schedules = schedule_changes.insert_schedules
     update_schedule = schedule_changes.update_schedule
     pause_schedule = schedule_changes.pause_schedule
