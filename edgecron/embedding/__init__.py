@@ -5,8 +5,7 @@ program        what a program declares, and what it asks of the database
 declarations   the declared functions and schedules; their options
 job            one schedule as an object: a Job is a decorated function
 run            one run as an object, and waiting for its end
-signatures     the parameters of a function
-context        what a function can ask about its run
+context        what a function gets: its arguments, its run
 events         events of runs as values; subscriptions: callbacks and streams of them
 own_engine     the engine's thread, restarted if it dies; how it stops
 processes      functions in processes of their own; child and child_run are in the process

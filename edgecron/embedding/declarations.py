@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.checks import check_name
 from edgecron.base.errors import AlreadyExists, InvalidInput
 from edgecron.base.values import dataclass
-from edgecron.embedding.signatures import Arguments, is_generator_function
+from edgecron.embedding.context import Arguments, is_generator_function
 from edgecron.model.engine import Offers, find_program, offer_of
 
 if TYPE_CHECKING:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 from edgecron.base.checks import check_type
 from edgecron.base.errors import InvalidInput
 from edgecron.base.json_texts import json_text
-from edgecron.embedding.context import RunContext
+from edgecron.embedding.context import Arguments, RunContext
 from edgecron.embedding.event_loops import beside
 from edgecron.embedding.pool import engine_logger
 from edgecron.embedding.run import Run, Waits
-from edgecron.embedding.signatures import Arguments
 from edgecron.model.choices import Status
 
 if TYPE_CHECKING:

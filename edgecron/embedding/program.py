@@ -14,6 +14,7 @@ from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import AlreadyExists, DatabaseBusy, InvalidInput, NotFound
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.client.opening import OpenDatabase
+from edgecron.embedding.context import Arguments
 from edgecron.embedding.declarations import (
     Declared,
     Registry,
@@ -34,7 +35,6 @@ from edgecron.embedding.job import Entry, Job
 from edgecron.embedding.pool import ClientPool
 from edgecron.embedding.processes import command_of
 from edgecron.embedding.run import Run, Waits
-from edgecron.embedding.signatures import Arguments
 from edgecron.model.engine import PROGRAM, origin_of
 from edgecron.planning.retention import Retention
 from edgecron.triggers import check_zone
