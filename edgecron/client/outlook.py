@@ -17,8 +17,8 @@ from edgecron.client.schedule_changes import ScheduleChanges
 from edgecron.model.choices import HealthCause, HealthState, Reason, Status
 from edgecron.model.conditions import find_note, look_at
 from edgecron.model.listing import find_idle, standing_of
+from edgecron.planning.admission import LATE_CAUSES
 from edgecron.planning.next_fire import missed_until, next_fires
-from edgecron.planning.overlap import LATE_CAUSES
 from edgecron.planning.times import jitter_warning, load_timing, load_triggers
 from edgecron.store.sqlite.explanations import find_deciding, find_outrun, find_revision
 from edgecron.store.sqlite.rows import spec_of

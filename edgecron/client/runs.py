@@ -15,8 +15,8 @@ from edgecron.client.opening import TRIES, Engines
 from edgecron.client.schedules import Schedules
 from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.model.run import Progress, progress_text
+from edgecron.planning.admission import late_limit
 from edgecron.planning.next_fire import Fire
-from edgecron.planning.overlap import late_limit
 from edgecron.store.sqlite.explanations import find_late
 from edgecron.store.sqlite.history import Wanted, find_bounds, find_page
 

@@ -21,8 +21,8 @@ from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers
 from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.admission import Burst
 from edgecron.planning.next_fire import Timing
-from edgecron.planning.pace import Burst
 from edgecron.planning.times import load_timing
 from edgecron.store.contract import (
     BootDecision,

@@ -15,9 +15,9 @@ from edgecron.engine.presence import Presence
 from edgecron.engine.runners import Runners
 from edgecron.model.choices import Cause, Hold
 from edgecron.model.engine import EngineInfo, Offers
+from edgecron.planning.admission import find_turn_ms
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, Fire
-from edgecron.planning.pace import find_turn_ms
 from edgecron.store.contract import BootDecision, Decision
 from edgecron.triggers.zones import one_local_zone
 

@@ -15,7 +15,7 @@ from edgecron.engine.supervision import OwnSupervisor
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Durability, JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Stall
 from edgecron.model.run import Reported
-from edgecron.planning.pace import Reserve
+from edgecron.planning.admission import Reserve
 from edgecron.store.contract import Watched, watched_of
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.runner import THREADS, Runner

@@ -19,6 +19,7 @@ from operator import sub
 from edgecron.base.units import from_ms
 from edgecron.base.values import dataclass
 from edgecron.model.choices import DAY_MS, Overlap
+from edgecron.planning.admission import running_limit
 from edgecron.planning.minute_counts import (
     MINUTE_MS,
     NO_LANES,
@@ -30,7 +31,6 @@ from edgecron.planning.minute_counts import (
     regular_lanes,
 )
 from edgecron.planning.next_fire import Timing, resolve_due_ms
-from edgecron.planning.overlap import running_limit
 from edgecron.planning.windows import Windows
 from edgecron.triggers import Trigger, Triggers
 

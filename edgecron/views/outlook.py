@@ -11,9 +11,9 @@ from edgecron.model.choices import COMMAND_QUEUE, Cause, Overlap, Status, WaitsF
 from edgecron.model.listing import Idle
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
+from edgecron.planning.admission import Admission, Occupancy, admit_fire
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.planning.next_fire import Missed
-from edgecron.planning.overlap import Admission, Occupancy, admit_fire
 from edgecron.planning.windows import windows_of
 
 Scope = tuple[str, str]

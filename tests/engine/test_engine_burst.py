@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgecron.model.choices import CatchUp, Cause, Overlap
 from edgecron.model.options import Policies
-from edgecron.planning.pace import Burst
+from edgecron.planning.admission import Burst
 from tests.support.clock import FakeClock
 from tests.support.engines import Place
 from tests.support.story import START_MS, Story

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgecron.model.choices import Cause, Overlap
-from edgecron.planning.overlap import (
+from edgecron.planning.admission import (
     Admission,
     Occupancy,
     admit_fire,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgecron.model.choices import Hold, Reason, Status
+from edgecron.planning.admission import LATE_CAUSES
 from edgecron.planning.next_fire import Fire, Missed
-from edgecron.planning.overlap import LATE_CAUSES
 from edgecron.store.contract import BootDecision, Claimant, ClaimBatch, Decision
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.due import has_priority_due

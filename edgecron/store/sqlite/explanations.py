@@ -11,7 +11,7 @@ from edgecron.model.choices import Cause
 from edgecron.model.machine_conditions import NOTHING_KNOWN, MachineCondition
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
-from edgecron.planning.overlap import Occupancy
+from edgecron.planning.admission import Occupancy
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.history import COLUMNS, FROM
 from edgecron.store.sqlite.limits import Needs, RunCounts

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Cause, MissedBy, Overlap, Reason, WaitsFor
 from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.admission import Admission, running_limit
 from edgecron.planning.next_fire import Fire, Missed
-from edgecron.planning.overlap import Admission, running_limit
 from edgecron.planning.windows import windows_of
 from edgecron.store.contract import Broken, Claimant, Decided, Granted
 from edgecron.store.sqlite.connection import Database

@@ -15,8 +15,8 @@ from edgecron.base.units import MAX_DURATION_MS, format_duration_ms, from_ms
 from edgecron.base.values import dataclass
 from edgecron.model.choices import Cause, OnInterrupt, Reason, Status
 from edgecron.model.claim import Outcome
+from edgecron.planning.admission import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.planning.next_fire import Fire, jitter_of
-from edgecron.planning.retry import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.store.contract import Broken, Decided, Ended
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.fires import FireWriter

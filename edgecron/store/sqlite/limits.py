@@ -14,8 +14,7 @@ from edgecron.model.choices import Cause
 from edgecron.model.conditions import Condition, find_unmet
 from edgecron.model.machine_conditions import MachineCondition
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.planning.next_fire import Fire
-from edgecron.planning.overlap import (
+from edgecron.planning.admission import (
     LATE_CAUSES,
     Admission,
     Occupancy,
@@ -23,6 +22,7 @@ from edgecron.planning.overlap import (
     late_limit,
     running_limit,
 )
+from edgecron.planning.next_fire import Fire
 from edgecron.store.contract import Claimant
 from edgecron.store.sqlite.connection import Database
 

@@ -9,8 +9,8 @@ from edgecron.base.errors import Conflict, KeyReused
 from edgecron.base.units import format_instant, from_ms
 from edgecron.model.choices import COVERS_MARK, MISSED_MARK, REPLACED_MARK, Reason
 from edgecron.model.schedule import Schedule
+from edgecron.planning.admission import most_attempts
 from edgecron.planning.next_fire import Fire
-from edgecron.planning.retry import most_attempts
 from edgecron.store.contract import Decided, Ended
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.fires import FireWriter

@@ -7,7 +7,7 @@ import os
 from edgecron.model.choices import Cause, Hold, Overlap
 from edgecron.model.claim import Upstream
 from edgecron.model.conditions import Condition
-from edgecron.planning.overlap import (
+from edgecron.planning.admission import (
     LATE_CAUSES,
     is_behind,
     is_full,

@@ -21,7 +21,7 @@ from edgecron.base.errors import SENSELESS
 from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import Cause, Overlap
 from edgecron.model.engine import Offers
-from edgecron.planning.overlap import Occupancy, is_full
+from edgecron.planning.admission import Occupancy, is_full
 from edgecron.store.contract import Claimant, QueuedRow
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.due import among, priorities

@@ -14,8 +14,8 @@ from typing import Any
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import MISSED_MARK, Cause, Status, WaitsFor
 from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.admission import most_attempts
 from edgecron.planning.next_fire import Fire, Missed
-from edgecron.planning.retry import most_attempts
 from edgecron.store.contract import STALE_MS, Claimant, Decided, Granted
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.limits import ScopeKey
