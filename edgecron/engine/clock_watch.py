@@ -15,6 +15,7 @@ from edgecron.base.values import dataclass, replace
 from edgecron.engine.claim import ScheduleCache
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.presence import Presence
+from edgecron.engine.retiming import STEP_MS as RETIMING_STEP_MS
 from edgecron.engine.retiming import Retiming, Visited
 from edgecron.model.choices import MINUTE_MS, Hold
 from edgecron.planning.corrections import (
@@ -115,7 +116,7 @@ class ClockWatch:
 
         None if neither is so.
         """
-        if self._retiming.is_unfinished:
+        if self._retiming.unfinished:
             return 0
         if self._distrusted_at_ms is None:
             return _SETTLE_MS if self._must_settle and self._last is not None else None
@@ -143,7 +144,7 @@ class ClockWatch:
             return True
         if self._must_repair or self._must_rebase or self._must_repeat or self._must_settle:
             return True
-        if self._must_look_at_zone or self._retiming.is_unfinished:
+        if self._must_look_at_zone or self._retiming.unfinished:
             return True
         reading, is_synchronised = self._read(), self._clock.is_synchronised()
         if self._is_news(reading) or local_zone_stamp() != self._zone_stamp:
@@ -164,7 +165,7 @@ class ClockWatch:
         `has_changed`: another process has committed since the last look.
         """
         reading = self._read()
-        self._retiming.begin_step()
+        self._retiming.until_ms = reading.monotonic_ms + RETIMING_STEP_MS
         if self._marks is None:
             self._marks = self._store.find_clock_marks()
             self._mark_ms = resolve_mark_ms(self._marks.trusted_high_ms)
@@ -189,7 +190,7 @@ class ClockWatch:
                 return Hold.ALL  # Times of a wrong clock might seem due.
         elif self._hold is Hold.CALENDAR:
             self._rebase(reading.now_ms)
-            if self._retiming.is_unfinished:
+            if self._retiming.unfinished:
                 return Hold.ALL  # For the same reason.
         return self._hold
 
@@ -225,7 +226,7 @@ class ClockWatch:
             self._report(EventKind.RESUMED, {"asleep_s": round(asleep_ms / 1000, 1)})
             self._must_look_at_zone = self._has_resumed = True
         set_ms = reading.set_since(self._last)
-        has_begun_to_repeat = self._retiming.has_begun("repeat")
+        has_begun_to_repeat = "repeat" in self._retiming.unfinished
         if abs(set_ms) > _STEP_MS:
             self._retiming.restart()
             self._report(EventKind.CLOCK_SET, {"by_s": round(set_ms / 1000, 1)})
@@ -319,7 +320,7 @@ class ClockWatch:
     def _repeat(self, now_ms: int) -> None:
         """Let schedules that follow elapsed time continue in a span that the clock repeats."""
         back_ms = self._back_ms
-        if not self._retiming.has_begun("repeat"):
+        if "repeat" not in self._retiming.unfinished:
             self._store.bring_back_queued(now_ms=now_ms, ahead_ms=now_ms)
         done = self._retiming.sweep(
             "repeat",
@@ -411,7 +412,7 @@ class ClockWatch:
             self._retiming.forget("rezone")  # What is done was done by other rules.
             self._swept_zones = wanted.zones
         if is_new_tzdata or is_new_local:
-            has_begun = self._retiming.has_begun("rezone")
+            has_begun = "rezone" in self._retiming.unfinished
             if is_new_tzdata and not has_begun:
                 self._report_versions(
                     EventKind.TZDATA_CHANGED, before.tzdata_version, wanted.tzdata_version

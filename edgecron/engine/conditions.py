@@ -81,8 +81,8 @@ class ConditionWatch:
     """Know which conditions of the machine hold, and which of them runs wait for.
 
     `machine` answers None for what it can't tell; a run then waits until its deadline. `checks` has
-    the conditions that runs wait for, and `asked` those that claims asked for. Both are empty in
-    nearly all engines.
+    the conditions that runs wait for, and `asked` those that claims asked for. While `has_waits` is
+    false, as in nearly all engines, an engine need not call this at all.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class ConditionWatch:
         self.checks: dict[Waited, _Check] = {}  # of the conditions that runs wait for
         self._notes: dict[Waited, str | None] = {}  # what was recorded of unmet conditions
         self._answered: set[Waited] = set()  # waits whose command has just ended
-        self._has_new_waits = True  # a run might wait for a condition that is not known yet
+        self.has_waits = True  # a run waits, or might wait for a condition that is not known yet
         self._has_reports = False  # the machine has reported a change
         self._watched_kinds: set[Kind] = set()  # conditions of running runs
         self._fd: int | None = None
@@ -222,17 +222,11 @@ class ConditionWatch:
             self._watched_kinds = kinds
             self._listen()
 
-    def expect_waits(self) -> None:
-        """Have `find_waits` look: a run might wait for a condition that is not known yet."""
-        self._has_new_waits = True
-
     def find_waits(self, queues: Sequence[str]) -> None:
         """Find the conditions that runs wait for. Without any, do not listen to the machine."""
-        if not self.checks and not self._has_new_waits:
-            return
-        self._has_new_waits = False
         now_ms = self._clock.monotonic_ms()
         waited = self._store.find_waited(queues)
+        self.has_waits = bool(waited)
         self.checks = {one: self.checks.get(one) or self._first(one, now_ms) for one in waited}
         for one in self._notes.keys() - self.checks.keys():
             del self._notes[one]
@@ -250,7 +244,7 @@ class ConditionWatch:
 
     def hear(self) -> None:
         """Check everything that runs wait for: the machine has reported a change."""
-        self._has_reports = True
+        self._has_reports = self.has_waits = True
         self._reports.clear()
         if self._machine is not None:
             self._machine.clear()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SLICE = 64  # ids of one query and of one transaction
 # How long one step looks at schedules, and at most how many. Fires that are due wait for it.
-_STEP_MS = 50
+STEP_MS = 50
 _MOST_IDS = 65_536
 _MOST_FOUND = 512
 _TRIES = 5  # to change a slice, if other engines are faster
@@ -67,34 +67,21 @@ class Retiming:
         self._clock = clock
         self._schedules = schedules
         self._events = events
-        self._walks: dict[str, _Walk] = {}  # the unfinished ones
-        self._until_ms = 0  # when this step has done enough (monotonic)
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether a sweep has not reached the last schedule yet."""
-        return bool(self._walks)
+        self.unfinished: dict[str, _Walk] = {}  # sweeps that have passed some schedules, not all
+        self.until_ms = 0  # when all sweeps together have taken the time of this step (monotonic)
 
     @property
     def is_time_over(self) -> bool:
         """Whether this step has spent its time on stored times."""
-        return self._clock.monotonic_ms() >= self._until_ms
-
-    def has_begun(self, name: str) -> bool:
-        """Whether a sweep has passed some schedules, but not all."""
-        return name in self._walks
+        return self._clock.monotonic_ms() >= self.until_ms
 
     def restart(self) -> None:
         """Let every unfinished sweep begin again: the clock has changed again."""
-        self._walks.clear()
+        self.unfinished.clear()
 
     def forget(self, name: str) -> None:
         """Let a sweep begin again, if it is unfinished."""
-        self._walks.pop(name, None)
-
-    def begin_step(self) -> None:
-        """Let all sweeps together take the time of one step from now."""
-        self._until_ms = self._clock.monotonic_ms() + _STEP_MS
+        self.unfinished.pop(name, None)
 
     def sweep(self, name: str, find: Find, plan: Plan, *, reason: str) -> bool:
         """Give all schedules that `find` returns the times that `plan` returns.
@@ -108,7 +95,7 @@ class Retiming:
 
         Each step visits one slice at least. A slice that others have changed is visited again.
         """
-        walk = self._walks.pop(name, None) or _Walk(begun_ms=self._clock.monotonic_ms())
+        walk = self.unfinished.pop(name, None) or _Walk(begun_ms=self._clock.monotonic_ms())
         end_id = walk.next_id + _MOST_IDS
         last_id = self._store.find_last_schedule_id()
         count = tries = 0
@@ -130,7 +117,7 @@ class Retiming:
                 break
         is_finished = walk.next_id > last_id
         if not is_finished:
-            self._walks[name] = walk
+            self.unfinished[name] = walk
         self._report_long(walk, last_id, is_finished=is_finished)
         return is_finished
 

@@ -334,7 +334,8 @@ class Runners:
     def wake_ms(self) -> int | None:
         """How long until a supervisor is to be started, or a runner has news; None: neither."""
         waits_ms = [runner.wake_ms for runner in self._runners()]
-        waits_ms.append(self.own.start_wait_ms)
+        if self.own.runner is None:
+            waits_ms.append(self.own.start_wait_ms)
         return min((wait_ms for wait_ms in waits_ms if wait_ms is not None), default=None)
 
 

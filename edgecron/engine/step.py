@@ -214,15 +214,16 @@ class Engine:
         if self._clock_watch.take_resumed():
             self.conditions.settle()
             self._upkeep.wake_alarm.renew()
-        if not self._is_draining:
+        if not self._is_draining and not self.runners.own.is_recorded:
             # After the ends: their follow-ups might be the first commands.
             has_news = ended > 0 or might_have_looked or has_changed
             self._supervision.keep(engine_id, has_news=has_news)
-        has_news = self.conditions.take_news()
+        has_waits = self.conditions.has_waits or bool(self.runners.answers)
+        has_news = has_waits and self.conditions.take_news()
         if self.runners.has_watched:
             self._watch_runs().look(has_news=has_news)
         if self._may_claim():
-            has_woken = self.conditions.wake_runs(self._claimer.open_queues())
+            has_woken = has_waits and self.conditions.wake_runs(self._claimer.open_queues())
             has_filled = has_filled and not recovered.has_queued and not has_woken
             self._firing.fire(hold, has_filled=has_filled)
         batches = self._claimer.take_batches()
@@ -235,11 +236,14 @@ class Engine:
             has_changed=has_changed,
             has_advanced=has_advanced,
         )
-        has_waits = any(one.condition for batch in batches for one in batch.decided)
         # A recovered run can have a follow-up that waits.
-        if has_waits or has_changed or might_have_looked:
-            self.conditions.expect_waits()
-        self.conditions.find_waits(self._claimer.open_queues())
+        self.conditions.has_waits |= (
+            has_changed
+            or might_have_looked
+            or any(one.condition for batch in batches for one in batch.decided)
+        )
+        if self.conditions.has_waits:
+            self.conditions.find_waits(self._claimer.open_queues())
         if has_changed or has_advanced:
             self._is_prepared = False  # Other schedules might be next.
         # As it was before: what others have committed since is for the next pass.
@@ -277,8 +281,7 @@ class Engine:
             count += done.ended
             has_filled |= done.has_filled
             self._has_replaced |= done.has_replaced
-            if done.has_waits:
-                self.conditions.expect_waits()
+            self.conditions.has_waits |= done.has_waits
         return count, has_filled
 
     def _follow_recovery(self, recovered: Recovered, *, has_changed: bool) -> None:
@@ -313,14 +316,13 @@ class Engine:
             and not self._is_for_one_run
             and self._last_hold is Hold.NOTHING
             and not self._clock_watch.has_news()
-            and self._supervision.is_settled
+            and (self.runners.own.runner is None or self.runners.own.is_recorded)
         )
 
     def _note_unknown_commit(self) -> None:
         """After trouble: what a transaction granted or replaced is unknown, and is read again."""
         self.recovery.suspect()
-        self._has_replaced = True
-        self.conditions.expect_waits()
+        self._has_replaced = self.conditions.has_waits = True
 
     def _next_wake_ms(self, hold: Hold, *, begun_ms: int) -> int | None:
         now_ms = self._clock.now_ms()
@@ -339,7 +341,7 @@ class Engine:
             self.recovery.wake_ms,
             self.runners.wake_ms,
             self._clock_watch.wake_ms,
-            self.conditions.wake_ms,
+            self.conditions.wake_ms if self.conditions.has_waits else None,
             None if self._while_runs is None else self._while_runs.wake_ms,
             self._upkeep.wake_ms,
             self._claimer.wait_ms(),

@@ -34,14 +34,11 @@ class OwnSupervisor:
         self.is_optional = is_optional
         self.is_wanted = not is_optional
         self.runner: Runner | None = None
+        self.id = THREADS  # of the runner of the next claim; THREADS without a supervisor
+        self.is_recorded = False  # by `Supervision`, before anything is claimed for it
         self._started_ms = clock.monotonic_ms()
         self._start_at_ms = self._started_ms  # when the next one is to be started
         self._short_lives = 0  # supervisors in a row that died soon, or could not be started
-
-    @property
-    def id(self) -> str:
-        """The runner of the next claim: this supervisor, THREADS if there is none."""
-        return THREADS if self.runner is None else self.runner.supervisor_id
 
     @property
     def start_wait_ms(self) -> int | None:
@@ -56,7 +53,8 @@ class OwnSupervisor:
 
     def start(self) -> None:
         """Start a supervisor. Raises SupervisorUnavailable or OSError if that fails."""
-        self.runner = self._start_runner()
+        self.runner, self.is_recorded = self._start_runner(), False
+        self.id = self.runner.supervisor_id
         self._started_ms = self._clock.monotonic_ms()
 
     def note_failure(self) -> None:
@@ -65,7 +63,7 @@ class OwnSupervisor:
 
     def note_death(self) -> None:
         """Let go of the supervisor: it has died."""
-        self.runner = None
+        self.runner, self.id, self.is_recorded = None, THREADS, False
         lived_ms = self._clock.monotonic_ms() - self._started_ms
         self._delay_start(is_soon=lived_ms < _SHORT_LIFE_MS)
 
@@ -84,13 +82,7 @@ class Supervision:
         self._store = store
         self._own = own
         self._events = events
-        self._noted_id: str | None = None
         self._is_lacking = False  # and that was reported
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the supervisor of the next claim is on record."""
-        return self._own.runner is None or self._own.id == self._noted_id
 
     def keep(self, engine_id: int, *, has_news: bool) -> None:
         """Start a supervisor if there is a command to run, and record it.
@@ -102,10 +94,10 @@ class Supervision:
             self._own.want()
         if self._own.start_wait_ms == 0:
             self._start()
-        if not self.is_settled:
+        if self._own.runner is not None and not self._own.is_recorded:
             # Before anything is claimed for it: no other engine then removes its files.
             self._store.note_supervisor(engine_id, self._own.id)
-            self._noted_id = self._own.id
+            self._own.is_recorded = True
 
     def _start(self) -> None:
         try:

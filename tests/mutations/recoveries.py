@@ -81,10 +81,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="Supervision.keep",
-                old=(
-                    "self._store.note_supervisor(engine_id, self._own.id)\n        self._noted_id"
-                ),
-                new="self._noted_id",
+                old="self._store.note_supervisor(engine_id, self._own.id)",
+                new="pass",
             ),
         ),
         hunt=Hunt(tests=(_STORIES,), says="test_the_files_of_a_supervisor_stay"),

@@ -390,11 +390,11 @@ def _end_columns(outcome: Outcome) -> dict[str, Any]:
         "started": outcome.started_ms,
         "finished": outcome.finished_ms,
         "duration": outcome.duration_ms,
-        "error_code": error_code_of(outcome),
+        "error_code": None if outcome.status is Status.SUCCESS else error_code_of(outcome),
         "error_msg": outcome.error_msg,
         "flags": json.dumps(outcome.flags) if outcome.flags else None,
         "result": outcome.result,
-        "rows_affected": rows_affected_of(outcome.result),
+        "rows_affected": None if outcome.result is None else rows_affected_of(outcome.result),
         "progress": outcome.progress,
     }
 
