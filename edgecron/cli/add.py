@@ -47,7 +47,7 @@ from edgecron.views.json_objects import schedule_object
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgecron.model.options import Job
+    from edgecron.model.job import Job
     from edgecron.model.schedule import Schedule
     from edgecron.triggers import Trigger
 

@@ -30,7 +30,8 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.engine.presence import EngineSettings
 from edgecron.formats.option_texts import read_count
 from edgecron.model.choices import JobKind, OnShutdown, Status
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.state_files import lock_is_held, lock_path
 from edgecron.views.phrases import count_words

@@ -21,18 +21,9 @@ from edgecron.formats.config_values import option_defaults
 from edgecron.formats.document_writing import trigger_key
 from edgecron.formats.option_texts import check_for_function, check_variable, is_secret_name
 from edgecron.model.choices import JobKind
-from edgecron.model.options import (
-    FORMER_NAMES,
-    JOB_OPTIONS,
-    NONE,
-    OPTIONS,
-    POLICIES,
-    Group,
-    Job,
-    Option,
-    OptionType,
-    Policies,
-)
+from edgecron.model.job import Job
+from edgecron.model.option_types import Group, Option, OptionType
+from edgecron.model.options import FORMER_NAMES, JOB_OPTIONS, NONE, OPTIONS, POLICIES, Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.triggers import parse_trigger
 

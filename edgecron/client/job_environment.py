@@ -15,7 +15,7 @@ from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.client.engine_words import find_living
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.supervisor.accounts import NotRunnable, find_account, own_account
 from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
 from edgecron.supervisor.environment import (

@@ -23,7 +23,7 @@ from edgecron.formats.crontab_lines import Crontab, Entry, Notice
 from edgecron.formats.crontab_names import suggest_stem, take_name
 from edgecron.formats.launchd_jobs import read_launchd_job
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 
 _CRON_D_NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)

@@ -30,8 +30,9 @@ from edgecron.client.json_forms import (
 from edgecron.model.choices import JobKind
 from edgecron.model.claim import OutputChunk, Stream
 from edgecron.model.filters import Filter, parse_filter
+from edgecron.model.job import Job
 from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
-from edgecron.model.options import FORMER_FIELDS, JOB_OPTIONS, POLICIES, Job, Policies
+from edgecron.model.options import FORMER_FIELDS, JOB_OPTIONS, POLICIES, Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.forecast import UpcomingFire

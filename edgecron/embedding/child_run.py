@@ -21,7 +21,7 @@ from edgecron.embedding.job import Job as Declared
 from edgecron.embedding.processes import begin_child
 from edgecron.model.choices import Cause, JobKind, Reason
 from edgecron.model.claim import MOST_RESULT_BYTES, Claim
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.supervisor.calls import Call, failure_of
 from edgecron.supervisor.environment import upstream_of
 

@@ -38,7 +38,8 @@ from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.embedding.travel import Journey, travel
 from edgecron.model.choices import GLOBAL_SCOPE, Cause, JobKind, Reason
 from edgecron.model.claim import Claim, Upstream
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.run import Progress, progress_text
 from edgecron.supervisor.calls import Call
 

@@ -28,15 +28,8 @@ from edgecron.formats.option_texts import (
     read_option,
 )
 from edgecron.model.choices import OnShutdown
-from edgecron.model.options import (
-    DEFAULTABLE,
-    FORMER_NAMES,
-    LISTS,
-    NONE,
-    Option,
-    OptionType,
-    Part,
-)
+from edgecron.model.option_types import LISTS, Option, OptionType, Part
+from edgecron.model.options import DEFAULTABLE, FORMER_NAMES, NONE
 from edgecron.triggers import check_zone
 
 Text = str | tuple[str, ...]

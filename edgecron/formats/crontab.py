@@ -27,7 +27,8 @@ from edgecron.formats.crontab_lines import (
 )
 from edgecron.formats.crontab_names import suggest_stem, take_name
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.triggers import parse_trigger
 

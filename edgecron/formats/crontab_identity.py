@@ -11,7 +11,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.values import replace
 from edgecron.formats.crontab_lines import MOVED_PREFIX, Comparison, Entry, Match
 from edgecron.formats.crontab_names import suggest_stem, take_name
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import Imported, ScheduleSpec
 
 # The parts of a schedule that a crontab line decides. People decide the other parts.

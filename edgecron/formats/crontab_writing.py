@@ -20,7 +20,8 @@ from edgecron.formats.crontab_lines import (
     OWN_PREFIX,
 )
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Overlap
-from edgecron.model.options import JOB_OPTIONS, Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import JOB_OPTIONS, Policies
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
 from edgecron.triggers.gate import gate
 

@@ -7,7 +7,8 @@ from datetime import date, time
 from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidInput
 from edgecron.formats import option_texts as values
-from edgecron.model.options import LISTS, NONE, OPTIONS, Option, OptionType
+from edgecron.model.option_types import LISTS, Option, OptionType
+from edgecron.model.options import NONE, OPTIONS
 from edgecron.triggers import check_zone
 
 # Names of other programs that people write instead.

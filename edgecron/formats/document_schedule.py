@@ -30,15 +30,8 @@ from edgecron.formats.document_values import Problem, Wanted
 from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.engine import find_program
-from edgecron.model.options import (
-    FORMER_NAMES,
-    JOB_OPTIONS,
-    NONE,
-    OPTIONS,
-    POLICIES,
-    Job,
-    Policies,
-)
+from edgecron.model.job import Job
+from edgecron.model.options import FORMER_NAMES, JOB_OPTIONS, NONE, OPTIONS, POLICIES, Policies
 from edgecron.model.schedule import ScheduleSpec
 
 NO_TIME = "it has no time to run at"

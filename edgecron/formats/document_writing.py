@@ -11,17 +11,8 @@ from edgecron.formats.document_values import SCHEDULES
 from edgecron.formats.option_texts import PRIORITIES, is_fast
 from edgecron.formats.toml import write_key, write_table
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
-from edgecron.model.options import (
-    JOB_OPTIONS,
-    NONE,
-    OPTIONS,
-    OTHER_DEFAULTS,
-    POLICIES,
-    Option,
-    OptionType,
-    Part,
-    Policies,
-)
+from edgecron.model.option_types import Option, OptionType, Part
+from edgecron.model.options import JOB_OPTIONS, NONE, OPTIONS, OTHER_DEFAULTS, POLICIES, Policies
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
 
 Table = dict[str, Any]  # by key: text, numbers, booleans, lists of them, or a table of texts

@@ -16,7 +16,8 @@ from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.formats.crontab_names import suggest_stem
 from edgecron.formats.systemd_calendar import LOCAL, read_calendar, read_span_ms
 from edgecron.model.choices import CatchUp, JobKind
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 
 _YES = frozenset({"1", "yes", "y", "true", "t", "on"})

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 
 from edgecron.client.json_forms import Shape, nullable
 from edgecron.formats.document_writing import TRIGGERS
-from edgecron.model.options import FORMER_NAMES, OPTIONS, RULE_NAME, Option, OptionType
+from edgecron.model.option_types import Option, OptionType
+from edgecron.model.options import FORMER_NAMES, OPTIONS, RULE_NAME
 
 DEFAULT_ZONE = "UTC"  # of a request without a zone
 NAME: Shape = {

@@ -9,7 +9,8 @@ from enum import IntEnum
 
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause, Reason, Status
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 
 MOST_RESULT_BYTES = 64 * 1024  # of the result of a run
 OUTPUT_CAP_BYTES = 256 * 1024

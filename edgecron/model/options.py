@@ -1,35 +1,32 @@
 """The one table of schedule options.
 
 Command line, TOML documents, configuration defaults, the dashboard's form, JSON, HTTP schemas,
-columns, `show` and the reference page are made from it. To add an option, give `Policies` or
-`Job` a field, add an entry here, and add the column by a migration (`SCRIPTS` in
+columns, `show` and the reference page are made from it. To add an option, give `Policies` a field
+(or `Job` in `model/job.py`), add an entry here, and add the column by a migration (`SCRIPTS` in
 `store/sqlite/migrate.py`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
-from edgecron.base.checks import check_range, check_storable, is_plain
+from edgecron.base.checks import check_range
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import MAX_DURATION_MS
-from edgecron.base.values import NamedTuple, dataclass, field
+from edgecron.base.values import dataclass
 from edgecron.model.choices import (
     COMMAND_QUEUE,
     GLOBAL_SCOPE,
     CatchUp,
     Durability,
-    JobKind,
     OnInterrupt,
     Overlap,
     Priority,
     StallAction,
     WhileLost,
 )
-from edgecron.model.run_limits import READERS
+from edgecron.model.option_types import Group, Option, OptionType, Part
 from edgecron.model.windows import check_windows
 
 NONE = "none"  # clears an option
@@ -101,197 +98,7 @@ def _check_rule_names(names: tuple[str, ...]) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """The job of a schedule.
-
-    `argv` is the command (kind command), the single shell line (shell) or the single registered
-    name (callable). `env` is the schedule's own variables; `cwd` None means HOME; `user` None
-    means the engine's own user; `stdin` None means an empty one.
-    """
-
-    kind: JobKind
-    argv: tuple[str, ...]
-    payload: str | None = None
-    stdin: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    env_file: str | None = None
-    cwd: str | None = None
-    user: str | None = None
-    nice: int | None = None  # None: the engine's own
-    ionice: str | None = None
-    memory_max: str | None = None
-    cpu_max: str | None = None
-
-    def __post_init__(self) -> None:
-        check_range("nice", self.nice, -20, 19)
-        if self.ionice or self.memory_max or self.cpu_max:
-            self._check_limits()
-        if self.kind is JobKind.CALLABLE and self.nice is not None:
-            raise InvalidInput(
-                f"nice is {self.nice}, but functions run with the niceness of their program",
-                hint="start that program with nice, or make the job a command",
-            )
-        if not self.argv or not self.argv[0].strip():
-            raise InvalidInput("the command is missing", hint="write it after --, or use --shell")
-        if self.kind is not JobKind.COMMAND and len(self.argv) != 1:
-            raise InvalidInput(f"a {self.kind} job is one text, got {len(self.argv)}")
-        env = self.env
-        texts = [*self.argv, *env, *env.values()]
-        texts += [text for text in (self.payload, self.stdin, self.cwd, self.user) if text]
-        if self.env_file:
-            texts.append(self.env_file)
-        if not is_plain(texts):  # One check of all texts is enough for most jobs.
-            self._check_texts()
-        for key in self.env:
-            if not key or "=" in key:
-                raise InvalidInput(f"environment variable name {key!r} is not usable")
-
-    def _check_limits(self) -> None:
-        for name, read in READERS.items():
-            text = getattr(self, name)
-            if text is None:
-                continue
-            if self.kind is JobKind.CALLABLE:
-                raise InvalidInput(
-                    f"{name} is {text!r}, but functions run within the limits of their program",
-                    hint="limit that program, or make the job a command",
-                )
-            read(text)
-
-    def _check_texts(self) -> None:
-        for what, text in (
-            *(("argument", argument) for argument in self.argv),
-            ("folder", self.cwd or ""),
-            ("user", self.user or ""),
-            ("environment file", self.env_file or ""),
-            *(("environment variable", value) for value in self.env.values()),
-            *(("environment variable name", key) for key in self.env),
-            ("payload", self.payload or ""),
-            ("stdin", (self.stdin or "").replace("\0", "")),  # a pipe may carry NUL
-        ):
-            check_storable(what, text)
-
-
 _POLICIES = Policies()
-
-
-class OptionType(StrEnum):
-    """The type of an option's values. It decides how each interface reads and writes them."""
-
-    TRIGGERS = "triggers"  # texts of a kind of trigger
-    COMMAND = "command"  # an argv
-    TEXT = "text"
-    LINES = "lines"  # text of several lines
-    PATH = "path"
-    USER = "user"
-    JSON = "json"  # the text of a JSON value
-    VARIABLES = "variables"  # environment variables
-    TIME = "time"
-    ZONE = "zone"
-    DURATION = "duration"  # kept in seconds
-    COUNT = "count"  # a whole number from `least` to `most`
-    FACTOR = "factor"  # a number from `least` to `most`
-    PRIORITY = "priority"  # a whole number, or a name
-    CODES = "codes"  # exit codes
-    RULES = "rules"  # names of rules for notices
-    CHOICE = "choice"  # one of `choices`
-    CONDITIONS = "conditions"
-    WINDOWS = "windows"  # times of day and weekdays
-    DAYS = "days"  # dates
-    GROUP = "group"  # a name, and the limit of that group
-    SCOPES = "scopes"
-    SWITCH = "switch"
-
-
-LISTS = (OptionType.CONDITIONS, OptionType.WINDOWS, OptionType.DAYS)  # of texts
-
-
-class Group(StrEnum):
-    """The tasks by which help and the dashboard's form group options. The value is the heading."""
-
-    WHEN = "when (you can give several: the earliest comes first)"
-    JOB = "what to run"
-    MISSED = "missed times and overlapping runs"
-    END = "the end of a run, and retries"
-    WAIT = "waiting and order"
-    MORE = "more"
-
-
-class Part(StrEnum):
-    """The value that has the field of an option."""
-
-    SPEC = "spec"
-    JOB = "job"
-    POLICIES = "policies"
-
-
-class Specified(Protocol):
-    """A value that has options: a specification."""
-
-    @property
-    def job(self) -> Job: ...
-
-    @property
-    def policies(self) -> Policies: ...
-
-
-class Option(NamedTuple):
-    """A schedule option.
-
-    `name` is its key in TOML and HTTP, and with dashes its command line option, unless `flag` is
-    another one; '' is none. `field` is where its value is, None for a part of the triggers or of
-    the command. `help` is a verb phrase; `default` says what applies if the option is not given,
-    '' for nothing. `example` is a value as TOML. `least` and `most` bound numbers;
-    a duration can be 0 if `least` is 0.
-    """
-
-    name: str
-    type: OptionType
-    group: Group
-    help: str
-    part: Part = Part.SPEC
-    field: str | None = None
-    default: str = ""
-    metavar: str = ""
-    example: str = ""
-    choices: tuple[str, ...] = ()
-    least: int = 0
-    most: int = 1_000_000
-    column: str = ""
-    flag: str | None = None
-    is_repeatable: bool = False
-    is_clearable: bool = False  # None is a value: no limit
-    is_advanced: bool = False  # rare: shown by `help add --all`
-    has_default: bool = False  # [defaults] of the configuration can set it
-    label: str = ""  # in the dashboard's form
-
-    @property
-    def option(self) -> str:
-        """How the command line names it, such as `--kill-grace`; '' if it does not."""
-        flag = self.name if self.flag is None else self.flag
-        return f"--{flag.replace('_', '-')}" if flag else ""
-
-    @property
-    def words(self) -> str:
-        """The option's help, with its default last."""
-        return f"{self.help} (default: {self.default})" if self.default else self.help
-
-    @property
-    def default_value(self) -> Any:
-        """The value of a policy that is not given."""
-        return getattr(_POLICIES, self.field or "")
-
-    def value_of(self, spec: Specified) -> Any:
-        """The value that a schedule has."""
-        holder: object = spec
-        if self.part is Part.POLICIES:
-            holder = spec.policies
-        elif self.part is Part.JOB:
-            holder = spec.job
-        return getattr(holder, self.field or "")
-
-
 _T = OptionType
 _G = Group
 
@@ -317,7 +124,7 @@ def _policy(
 ) -> Option:
     field = field or (f"{name}_s" if type is _T.DURATION else name)
     return Option(
-        name, type, group, help, part=Part.POLICIES,
+        name, type, group, help, part=Part.POLICIES, default_value=getattr(_POLICIES, field),
         **{"field": field, "column": field, "has_default": True, **more},
     )  # fmt: skip
 

@@ -10,7 +10,8 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Status, WhileLost
 from edgecron.model.engine import offer_of
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 
 _MOST = 1_000_000  # of anything that is counted
 

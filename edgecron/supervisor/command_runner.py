@@ -12,7 +12,7 @@ from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple, replace
 from edgecron.model.choices import JobKind, Reason, StallAction, Status
 from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome, Stall
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.run import Reported
 from edgecron.model.run_limits import read_cpu_max, read_ionice, read_memory_max
 from edgecron.supervisor.accounts import (

@@ -24,7 +24,7 @@ from edgecron.base.units import format_ms, to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Cause
 from edgecron.model.claim import Claim, Upstream
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.run import Execution
 from edgecron.supervisor.accounts import Account, NotRunnable
 from edgecron.supervisor.env_file import EnvFileRefused, read_env_file

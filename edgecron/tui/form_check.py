@@ -22,7 +22,7 @@ from edgecron.formats.document_schedule import NO_COMMAND, NO_TIME, read_table
 from edgecron.formats.document_values import Problem
 from edgecron.formats.document_writing import Table, schedule_table
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.triggers import Trigger, check_zone, describe, parse_trigger
 from edgecron.tui.form_fields import Texts, field_of, lines_of, split_time, table_of

@@ -17,7 +17,8 @@ from edgecron.formats.document_values import Problem
 from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS, Table, default_of, trigger_key
 from edgecron.formats.option_texts import check_variable
 from edgecron.model.choices import JobKind
-from edgecron.model.options import LISTS, OPTIONS, Group, Option, OptionType
+from edgecron.model.option_types import LISTS, Group, Option, OptionType
+from edgecron.model.options import OPTIONS
 
 Texts = Mapping[str, str]
 _SWITCH = ("false", "true")

@@ -13,7 +13,8 @@ from edgecron.formats.document_writing import JOBS, TRIGGERS, Table, default_of,
 from edgecron.model.changes import Change
 from edgecron.model.choices import Status
 from edgecron.model.listing import Recent, ScheduleLine, ScheduleState, standing_of, state_of
-from edgecron.model.options import LISTS, OPTIONS, POLICIES
+from edgecron.model.option_types import LISTS
+from edgecron.model.options import OPTIONS, POLICIES
 from edgecron.model.schedule import Schedule
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers.zones import LOCAL, local_zone_name

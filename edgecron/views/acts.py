@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgecron.formats.document_plan import FieldChange
-    from edgecron.model.options import Job
+    from edgecron.model.job import Job
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
     from edgecron.planning.backfill import Backfill

@@ -19,7 +19,7 @@ from edgecron.engine.fire import CHUNK, FIRST_CHUNK
 from edgecron.engine.host import EngineHost
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import COMMAND_QUEUE, JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.callable_runner import CallableRunner
 from edgecron.supervisor.calls import Call

@@ -14,7 +14,7 @@ from edgecron.base.clock import SystemClock
 from edgecron.engine.host import EngineHost
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import COMMAND_QUEUE, JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.callable_runner import CallableRunner
 from edgecron.supervisor.calls import Call

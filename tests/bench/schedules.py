@@ -12,7 +12,7 @@ import apsw
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.client import Client
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 
 TRUE = shutil.which("true") or "/bin/true"

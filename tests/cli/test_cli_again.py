@@ -12,7 +12,7 @@ import pytest
 from edgecron.cli.schedule_arguments import niceness_warning
 from edgecron.cli.service_machine import find_manager
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from tests.support.cli import Edgecron
 from tests.support.processes import Daemon
 from tests.support.program import PROGRAM

@@ -13,7 +13,7 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui.themes import STATE_GLYPHS
 from tests.support.cli import Edgecron

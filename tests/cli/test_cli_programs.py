@@ -12,7 +12,7 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.cli import Edgecron
 from tests.support.embedded import QUEUE, program, step_until_ended

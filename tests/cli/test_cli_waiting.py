@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.model.choices import JobKind, Overlap, Status
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.connection import Database
 from edgecron.triggers import load_zone

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.environment import given_variables
 from tests.support.engines import Place

@@ -20,8 +20,9 @@ from edgecron.engine.step import Hosting
 from edgecron.formats.config import load
 from edgecron.model.choices import CatchUp, JobKind
 from edgecron.model.claim import Stall
+from edgecron.model.job import Job
 from edgecron.model.notices import NewNotice, Notice
-from edgecron.model.options import Job, Policies
+from edgecron.model.options import Policies
 from edgecron.planning.notices import plan_messages, usual_limit_ms
 from edgecron.store.sqlite.outbox import find_notices
 from tests.support.story import Story

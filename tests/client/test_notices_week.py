@@ -27,7 +27,7 @@ from edgecron.client.notice_rules import load_recorded, sync_config
 from edgecron.client.notice_sending import NoticeSender
 from edgecron.formats.config import load
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from tests.support.clock import FakeClock
 from tests.support.story import Story
 

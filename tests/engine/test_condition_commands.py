@@ -10,7 +10,8 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.processes import Daemon

@@ -11,7 +11,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.client import declaring
 from edgecron.formats.document_values import Wanted
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from tests.support.specs import make_spec
 from tests.support.story import START_MS, Story
 

@@ -20,7 +20,7 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.engine.host import EngineHost
 from edgecron.engine.state_folder import NEWCOMER, Doorbell
 from edgecron.model.choices import JobKind, Reason, Status
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.supervisor.calls import Call
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.runner import THREADS

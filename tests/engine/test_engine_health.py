@@ -15,7 +15,7 @@ from edgecron.client import Client
 from edgecron.client.engine_health import EngineHealth, EngineState, find_holder, holds_open
 from edgecron.engine.state_folder import count_unheard, engine_lock_path, ring_engine
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.connection import Database
 from tests.support.clock import FakeClock

@@ -21,7 +21,7 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.engine.host import EngineHost
 from edgecron.engine.step import Engine
 from edgecron.model.choices import JobKind, Status
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 
 PACKAGE = str(Path(edgecron.__file__).parent)

@@ -14,7 +14,7 @@ from edgecron.client import Client
 from edgecron.engine.host import EngineHost
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import JobKind, Status
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.run import Progress
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.callable_runner import CallableRunner

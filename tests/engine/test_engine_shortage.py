@@ -13,7 +13,7 @@ import pytest
 
 from edgecron.base.paths import state_dir
 from edgecron.model.choices import JobKind, Reason, Status
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.records import Flag

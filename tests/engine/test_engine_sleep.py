@@ -20,7 +20,7 @@ from edgecron.engine.sleep import NapSleeper, TimerSleeper
 from edgecron.engine.state_folder import ring_engines
 from edgecron.engine.watchdog import FindNext
 from edgecron.model.choices import JobKind, OnShutdown, Status
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.store import SqliteStore
 from edgecron.supervisor.runner import THREADS, Runner

@@ -10,7 +10,8 @@ import pytest
 from edgecron.base.units import from_ms
 from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import JobKind, Overlap, Status
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.clock import PacedClock
 from tests.support.story import START_MS, Story

@@ -9,7 +9,8 @@ import pytest
 from edgecron.base.units import from_ms
 from edgecron.base.values import replace
 from edgecron.model.choices import CatchUp, JobKind, Overlap, Status
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from tests.support.specs import make_spec
 from tests.support.story import Story
 from tests.support.working import work_of

@@ -14,7 +14,7 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.edits import Edit
 from tests.support.processes import Daemon

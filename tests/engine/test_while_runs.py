@@ -13,7 +13,8 @@ from edgecron.base.errors import InvalidInput
 from edgecron.client import Client
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import JobKind, WhileLost
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.views.schedule_words import active_lines

@@ -13,7 +13,8 @@ from edgecron.base.errors import InvalidInput
 from edgecron.formats.crontab_identity import comment_out, find_new
 from edgecron.formats.crontab_lines import Crontab
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 
 Read = Callable[..., Crontab]

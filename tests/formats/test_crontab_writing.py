@@ -16,7 +16,8 @@ from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_lines import Crontab
 from edgecron.formats.crontab_writing import write_crontab
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import Definition, ScheduleSpec
 from tests.support.clock import FakeClock
 from tests.support.documents import SPECS

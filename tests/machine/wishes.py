@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, JobKind, OnInterrupt, Overlap
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from tests.machine.plaintimes import DAY_MS, Follows, Grid, Once, Trigger, Wish
 

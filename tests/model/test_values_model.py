@@ -12,7 +12,8 @@ import pytest
 from edgecron.base.checks import check_name
 from edgecron.base.errors import InvalidInput, InvalidName
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from tests.support.specs import make_spec
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
 from edgecron.model.choices import JobKind, OnInterrupt, Overlap, Status
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from tests.simulation.world import World
 

@@ -16,7 +16,8 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import CatchUp, JobKind, Overlap
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from tests.simulation.invariants import check_bodies, check_rows, read_all
 from tests.simulation.world import World

@@ -22,7 +22,7 @@ from edgecron.base.errors import (
 )
 from edgecron.client import Client
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.copies import read_copy
 from tests.support.clock import FakeClock

@@ -12,7 +12,7 @@ import pytest
 from edgecron.base.units import from_ms
 from edgecron.model.choices import JobKind
 from edgecron.model.engine import Offers
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.contract import Claimant
 from tests.store.store_bench import Bench

@@ -18,7 +18,8 @@ from edgecron.model.choices import (
     StallAction,
     Status,
 )
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire, next_fire
 from edgecron.planning.times import compile_spec

@@ -11,7 +11,7 @@ import pytest
 
 from edgecron.model.choices import Cause, JobKind
 from edgecron.model.claim import Claim
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.supervisor.accounts import Account
 from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
 from edgecron.supervisor.environment import (

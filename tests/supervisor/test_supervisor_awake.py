@@ -10,7 +10,8 @@ import pytest
 
 from edgecron.base.errors import InvalidInput
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.awake import Inhibitor
 from edgecron.supervisor.records import Flag

@@ -11,7 +11,7 @@ import pytest
 
 from edgecron.base.errors import InvalidInput
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.run_limits import read_cpu_max, read_ionice, read_memory_max
 from edgecron.supervisor.limits import GROUP_PREFIX, Limiter, Subtree, find_subtree
 from edgecron.supervisor.records import EndCause, Flag

@@ -11,7 +11,7 @@ import apsw
 
 from edgecron.client import Client
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.clock import FakeClock
 

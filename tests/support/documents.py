@@ -18,7 +18,8 @@ from edgecron.model.choices import (
     StallAction,
     WhileLost,
 )
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 
 NAMES = st.sampled_from(["backup", "a.b", "x-1", "R2D2", "none", "1a"])

@@ -19,7 +19,7 @@ from edgecron.engine.host import EngineHost
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import COMMAND_QUEUE, JobKind
 from edgecron.model.engine import Offers
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.callable_runner import CallableRunner, Function

@@ -8,7 +8,7 @@ from typing import Any
 
 from edgecron.client import Client
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.processes import Daemon, Gate

@@ -10,7 +10,8 @@ from random import Random
 
 from edgecron.model.choices import JobKind
 from edgecron.model.claim import Stream
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.printing import (
     FOR_EVER_S,

@@ -14,7 +14,7 @@ from edgecron.engine.sleep import WalWatch
 from edgecron.engine.state_folder import EngineFiles
 from edgecron.engine.watchdog import Watchdog
 from edgecron.model.choices import JobKind, OnShutdown
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from tests.simulation.world import World
 

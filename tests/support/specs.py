@@ -6,7 +6,8 @@ from typing import Any
 
 from edgecron.base.units import parse_instant, to_ms
 from edgecron.model.choices import CatchUp, JobKind
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Due, Timing
 from edgecron.triggers import combine, parse_trigger

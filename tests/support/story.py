@@ -9,7 +9,8 @@ from typing import Any
 from edgecron.client import Client
 from edgecron.engine.step import Engine, Hosting
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from tests.simulation.world import World

@@ -14,7 +14,7 @@ from edgecron.base.errors import DatabaseDamaged, EdgecronError, NotFound
 from edgecron.client import Client
 from edgecron.client.protocol import Client as AnyClient
 from edgecron.model.choices import JobKind
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui.actions import Actions, act_on_each
 from edgecron.tui.database_thread import DatabaseThread

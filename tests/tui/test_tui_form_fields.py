@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from edgecron.formats.document_writing import Table, spec_table
 from edgecron.model.choices import CatchUp, JobKind
-from edgecron.model.options import Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui.form_fields import FIELDS, field_of, table_of, texts_of, uneditable_fields
 

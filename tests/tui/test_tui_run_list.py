@@ -11,7 +11,7 @@ import pytest
 from edgecron.client import Client
 from edgecron.model.choices import JobKind
 from edgecron.model.filters import parse_filter
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui.run_list import RunSource
 from tests.support.clock import FakeClock

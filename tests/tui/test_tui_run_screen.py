@@ -14,7 +14,7 @@ import pytest
 
 from edgecron.base.clock import SystemClock
 from edgecron.model.choices import JobKind, Status
-from edgecron.model.options import Job
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
 from edgecron.tui.output_view import OutputView
