@@ -30,7 +30,7 @@ from edgecron.views.acts import kept_words
 from edgecron.views.json_objects import execution_object, mask_values, schedule_object
 
 if TYPE_CHECKING:
-    from edgecron.client.json_forms import Shape
+    from edgecron.client.plain_forms import Shape
     from edgecron.client.protocol import Client
 
 Arguments = Mapping[str, Any]

@@ -25,7 +25,7 @@ from edgecron.views.phrases import unreadable_words
 
 if TYPE_CHECKING:
     from edgecron.cli.mcp_calls import ToolSession
-    from edgecron.client.json_forms import Shape
+    from edgecron.client.plain_forms import Shape
 
 _MOST_ID = 2**63 - 1
 

@@ -1,8 +1,8 @@
 """Turn values into JSON and back, by their type hints; describe that JSON in JSON Schema.
 
-Instants are RFC 3339 with Z, bytes are base64, a choice is its value, a value or a named tuple is
-an object of its fields. Schedules, runs and fires have the field names of `--json`: see
-`record_forms`. A compiled trigger names the zone of this machine in the place of `local`.
+A value or a named tuple is an object of its fields; `plain_forms` has the values that these consist
+of. Schedules, runs and fires have the field names of `--json`: see `schedule_forms` and
+`record_forms`.
 
 Answers can come from another version. So unknown fields are ignored, an unknown choice (such as a
 new status) stays a text, and a missing field has its default. In a request, an unknown field or
@@ -11,23 +11,28 @@ choice is refused, since ignoring it could change a job.
 
 from __future__ import annotations
 
-import math
 import sys
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, date, datetime
-from enum import Enum, StrEnum
+from datetime import datetime
+from enum import Enum
 from functools import cache
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from edgecron.base.errors import MalformedCall, UnknownTimezone
-from edgecron.base.units import format_instant
-from edgecron.base.values import NamedTuple, defaults_of, is_value, names_of
+from edgecron.base.errors import MalformedCall
+from edgecron.base.values import defaults_of, is_value, names_of
 from edgecron.client.engine_health import EngineState
 from edgecron.client.following import BegunRuns
+from edgecron.client.plain_forms import (
+    ABSENT,
+    PLAIN_FORMS,
+    Form,
+    Shape,
+    choice_form,
+    nullable,
+    reference,
+    refuse,
+)
 from edgecron.engine.other_engines import DatabaseCopy
 from edgecron.formats.document_plan import Step
 from edgecron.formats.document_values import Document
@@ -47,6 +52,7 @@ from edgecron.model.listing import (
     Standing,
 )
 from edgecron.model.notices import Notice
+from edgecron.model.options import FORMER_FIELDS
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
 from edgecron.planning.backfill import Backfill
@@ -54,45 +60,22 @@ from edgecron.planning.corrections import ClockState
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.planning.simulation import Simulation
 from edgecron.triggers import Trigger
-from edgecron.triggers.grammar import from_json
-from edgecron.triggers.zones import LOCAL, check_zone, local_zone_name
 from edgecron.views.busy import WeekHeat
 from edgecron.views.explanation import Explanation
 from edgecron.views.outlook import Foreseen, LatePlaces, Outlook
 from edgecron.views.statistics import Tallied
 
-Shape = Mapping[str, Any]
-Encode = Callable[[Any], Any]
-Decode = Callable[[Any, str, bool], Any]
-
-ABSENT = object()  # the default of a field that has none
-_MOST_SHOWN = 60
-_INT_BITS = 63
-
-
-class Form(NamedTuple):
-    """How values of a type look as JSON.
-
-    `encode` raises TypeError for another value, which is a defect of ours. `decode` takes the
-    JSON, the name of its place for messages, and whether unknown fields are refused; it raises
-    MalformedCall. `shape` is JSON Schema; `default` is what a missing field means.
-    """
-
-    encode: Encode
-    decode: Decode
-    shape: Shape
-    default: Any = ABSENT
-
-
 # The objects of the schemas, by name; filled as forms are made.
 SCHEMAS: dict[str, Shape] = {}
+# Types with a form of their own, such as a schedule; `resources` fills it.
+OWN_FORMS: dict[type, Callable[[], Form]] = {}
 
 
 @cache
 def form_of(hint: Any) -> Form:
     """Return the form of a type hint. Raises TypeError if its values have no form."""
-    if hint in _PLAIN:
-        return _PLAIN[hint]
+    if hint in PLAIN_FORMS:
+        return PLAIN_FORMS[hint]
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return _optional(args)
@@ -102,28 +85,10 @@ def form_of(hint: Any) -> Form:
         if hint in OWN_FORMS:
             return OWN_FORMS[hint]()
         if issubclass(hint, Enum):
-            return _choice(hint)
+            return choice_form(hint)
         if is_value(hint) or (issubclass(hint, tuple) and hasattr(hint, "_fields")):
             return _record(hint)
     raise TypeError(f"values of {hint!r} have no JSON form")
-
-
-def refuse(where: str, value: object, expected: str) -> MalformedCall:
-    """The error for JSON that is not as expected at a place."""
-    shown = repr(value)
-    if len(shown) > _MOST_SHOWN:
-        shown = f"{shown[:_MOST_SHOWN]}..."
-    return MalformedCall(f"{where} is {shown}, expected {expected}")
-
-
-def nullable(shape: Shape) -> Shape:
-    """The same, or null."""
-    return {"anyOf": [shape, {"type": "null"}]}
-
-
-def reference(name: str) -> Shape:
-    """The schema of a named object."""
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 # Type hints of our modules.
@@ -152,153 +117,6 @@ def hints_of(one: type | Callable[..., Any]) -> Mapping[str, Any]:
     return get_type_hints(one, localns={**_NAMES, **vars(sys.modules[one.__module__])})
 
 
-# Plain values.
-
-
-def _plain(kind: type, shape: Shape, expected: str, encode: Encode | None = None) -> Form:
-    """A type that JSON has too. True is an int in Python, and no number here."""
-
-    def check(value: Any) -> Any:
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise TypeError(f"{value!r} is not {expected}")
-        return value if encode is None else encode(value)
-
-    def decode(value: Any, where: str, is_strict: bool) -> Any:
-        if type(value) is not kind or (type(value) is int and value.bit_length() > _INT_BITS):
-            raise refuse(where, value, expected)
-        return value
-
-    return Form(check, decode, shape)
-
-
-def _encode_float(value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        raise TypeError(f"{value!r} is not a finite number")
-    return value
-
-
-def _decode_float(value: Any, where: str, is_strict: bool) -> float:
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= _INT_BITS:
-        return value
-    raise refuse(where, value, "a number")
-
-
-def _text(
-    kind: type, shape: Shape, expected: str, *, write: Encode, read: Callable[[str], Any]
-) -> Form:
-    """A type that is a text in JSON; `read` raises ValueError for any other text."""
-
-    def encode(value: Any) -> str:
-        if not isinstance(value, kind):
-            raise TypeError(f"{value!r} is not {expected}")
-        return str(write(value))
-
-    def decode(value: Any, where: str, is_strict: bool) -> Any:
-        with suppress(ValueError, OverflowError):
-            if type(value) is str:
-                return read(value)
-        raise refuse(where, value, expected)
-
-    return Form(encode, decode, shape)
-
-
-def _write_instant(value: datetime) -> str:
-    if value.utcoffset() is None:
-        raise TypeError(f"{value!r} is not an aware datetime")
-    return format_instant(value)
-
-
-def _read_instant(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
-        raise ValueError(f"{text!r} has no offset")
-    return found.astimezone(UTC)
-
-
-def _read_path(text: str) -> Path:
-    if not text or "\0" in text:
-        raise ValueError(f"{text!r} is not a path")
-    return Path(text)
-
-
-def _encode_json(value: Any) -> Any:
-    """A value that JSON has itself, such as a value of a document."""
-    if value is None or type(value) in (bool, str, int):
-        return value
-    if type(value) is float:
-        return _encode_float(value)
-    if type(value) in (list, tuple):
-        return [_encode_json(part) for part in value]
-    if isinstance(value, Mapping) and all(type(key) is str for key in value):
-        return {key: _encode_json(part) for key, part in value.items()}
-    raise TypeError(f"{value!r} is not JSON")
-
-
-def _encode_trigger(value: Any) -> Any:
-    found = value.to_json()
-    if found["timezone"] == LOCAL:
-        with suppress(UnknownTimezone):  # A rule without a name: there is no other word for it.
-            found["timezone"] = check_zone(local_zone_name())
-    return found
-
-
-def _decode_trigger(value: Any, where: str, is_strict: bool) -> Any:
-    if not isinstance(value, dict):
-        raise refuse(where, value, "a compiled trigger")
-    return from_json(value)
-
-
-TEXT: Shape = {"type": "string"}
-INTEGER: Shape = {"type": "integer"}
-INSTANT: Shape = {
-    "type": "string",
-    "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z$",
-    "description": "RFC 3339 in UTC, such as 2026-11-20T08:00:00Z",
-}
-_NULL = _plain(NoneType, {"type": "null"}, "null")
-_PLAIN: dict[Any, Form] = {
-    NoneType: _NULL,
-    None: _NULL,
-    bool: _plain(bool, {"type": "boolean"}, "true or false"),
-    int: _plain(int, INTEGER, "a whole number", int),
-    str: _plain(str, TEXT, "a text", str.__str__),
-    float: Form(_encode_float, _decode_float, {"type": "number"}),
-    datetime: _text(
-        datetime,
-        INSTANT,
-        "an RFC 3339 time with an offset",
-        write=_write_instant,
-        read=_read_instant,
-    ),
-    date: _text(
-        date,
-        {"type": "string", "format": "date"},
-        "a date",
-        write=date.isoformat,
-        read=date.fromisoformat,
-    ),
-    bytes: _text(
-        bytes,
-        {"type": "string", "contentEncoding": "base64"},
-        "base64",
-        write=lambda value: b64encode(value).decode("ascii"),
-        read=lambda text: b64decode(text, validate=True),
-    ),
-    Path: _text(Path, TEXT, "a path", write=str, read=_read_path),
-    object: Form(_encode_json, lambda value, where, is_strict: value, {}),
-    Any: Form(_encode_json, lambda value, where, is_strict: value, {}),
-}
-_TRIGGER = Form(
-    _encode_trigger,
-    _decode_trigger,
-    {"type": "object", "description": "a trigger, expanded into the times that it has"},
-)
-# Types with a form of their own; `record_forms` adds some.
-OWN_FORMS: dict[type, Callable[[], Form]] = {Trigger: lambda: _TRIGGER}
-
-
 # Values made of others.
 
 
@@ -318,32 +136,6 @@ def _optional(members: tuple[Any, ...]) -> Form:
         nullable(inner.shape),
         None,
     )
-
-
-def _choice(kind: type[Enum]) -> Form:
-    by_value = {member.value: member for member in kind}
-
-    def encode(value: Any) -> Any:
-        if not isinstance(value, kind):
-            raise TypeError(f"{value!r} is not a {kind.__name__}")
-        return value.value
-
-    def decode(value: Any, where: str, is_strict: bool) -> Any:
-        if type(value) in (str, int) and value in by_value:
-            return by_value[value]
-        if type(value) is str and issubclass(kind, StrEnum) and not is_strict:
-            return _newer_choice(kind, value)
-        raise refuse(where, value, f"one of {', '.join(map(str, by_value))}")
-
-    name = "integer" if all(isinstance(value, int) for value in by_value) else "string"
-    return Form(encode, decode, {"type": name, "enum": list(by_value)})
-
-
-def _newer_choice(kind: type[StrEnum], text: str) -> StrEnum:
-    """Make a choice that only a newer server knows: equal to no other, and shown as its text."""
-    choice = str.__new__(kind, text)
-    choice._name_ = choice._value_ = text
-    return choice
 
 
 def _list_of(value: Any, where: str) -> list[Any]:
@@ -498,3 +290,51 @@ def check_object(value: object, known: Collection[str], *, where: str, is_strict
             f"{where} has {min(unknown)[:60]!r}, which is unknown here",
             hint=f"known are: {', '.join(sorted(known))}",
         )
+
+
+def given_fields(forms: Mapping[str, Form], found: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The fields that an object has; the others keep their defaults."""
+    return {
+        name: form.decode(found[name], f"{where}.{name}", False)
+        for name, form in forms.items()
+        if name in found
+    }
+
+
+def object_form(
+    kind: type,
+    name: str,
+    words: str,
+    *,
+    shapes: Mapping[str, Shape],
+    required: Collection[str],
+    encode: Callable[[Any], dict[str, Any]],
+    decode: Callable[[Mapping[str, Any], str], Any],
+    is_request: bool = False,
+) -> Form:
+    """Make the form of a type whose JSON is a named object.
+
+    Unknown fields are ignored, unless `is_request`: other values always come from a server.
+    """
+
+    def encode_checked(value: Any) -> Any:
+        if type(value) is not kind:
+            raise TypeError(f"{value!r} is not of type {kind.__name__}")
+        return encode(value)
+
+    def decode_checked(value: Any, where: str, is_strict: bool) -> Any:
+        if type(value) is dict:  # Peers of the release before write former names.
+            value = {FORMER_FIELDS.get(key, key): one for key, one in value.items()}
+        check_object(value, shapes, where=where, is_strict=is_strict and is_request)
+        for key in required:
+            if key not in value:
+                raise refuse(where, value, f"an object with {key}")
+        return decode(value, where)
+
+    SCHEMAS[name] = {
+        "type": "object",
+        "description": words,
+        "properties": shapes,
+        "required": list(required),
+    }
+    return Form(encode_checked, decode_checked, reference(name))

@@ -27,16 +27,8 @@ from edgecron.base.errors import (
 from edgecron.base.json_texts import json_words, read_json
 from edgecron.base.values import NamedTuple
 from edgecron.client import resource_functions
-from edgecron.client.json_forms import (
-    ABSENT,
-    OWN_FORMS,
-    Form,
-    Shape,
-    check_object,
-    form_of,
-    hints_of,
-    refuse,
-)
+from edgecron.client.json_forms import OWN_FORMS, check_object, form_of, hints_of
+from edgecron.client.plain_forms import ABSENT, Form, Shape, refuse
 from edgecron.client.protocol import Client
 from edgecron.client.record_forms import RECORD_FORMS
 

@@ -14,15 +14,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import InvalidInput, NotFound
-from edgecron.client.record_forms import run_fields, schedule_fields
+from edgecron.client.record_forms import run_fields
+from edgecron.client.schedule_forms import schedule_fields
 from edgecron.formats.document_writing import schedule_table
 from edgecron.http.document_schema import DEFAULT_ZONE
 from edgecron.http.messages import Answer, json_answer, json_bytes
 from edgecron.http.preconditions import tag_of
-from edgecron.views.json_objects import (
-    fire_object,
-    schedule_object,
-)
+from edgecron.views.json_objects import fire_object, schedule_object
 
 if TYPE_CHECKING:
     from edgecron.client import Client

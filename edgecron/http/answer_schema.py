@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from edgecron.client.json_forms import INSTANT, INTEGER, TEXT, Shape, nullable, reference
-from edgecron.client.record_forms import run_shapes, schedule_shapes
+from edgecron.client.plain_forms import INSTANT, INTEGER, TEXT, Shape, nullable, reference
+from edgecron.client.record_forms import run_shapes
+from edgecron.client.schedule_forms import schedule_shapes
 from edgecron.http.document_schema import DOCUMENT
 from edgecron.model.choices import Status
 from edgecron.model.options import JOB_OPTIONS

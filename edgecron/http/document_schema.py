@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgecron.client.json_forms import Shape, nullable
+from edgecron.client.plain_forms import Shape, nullable
 from edgecron.formats.document_writing import TRIGGERS
 from edgecron.model.option_types import Option, OptionType
 from edgecron.model.options import FORMER_NAMES, OPTIONS, RULE_NAME

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.values import dataclass, field
-from edgecron.client.json_forms import Shape
+from edgecron.client.plain_forms import Shape
 
 if TYPE_CHECKING:
     from edgecron.client import Client

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgecron import __version__
-from edgecron.client.json_forms import Shape, reference
+from edgecron.client.plain_forms import Shape, reference
 from edgecron.client.resources import API
 from edgecron.http.access import OPEN_PATHS
 from edgecron.http.answer_schema import ANSWERS

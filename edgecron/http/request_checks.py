@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgecron.base.json_texts import has_too_many_levels, json_words, read_json
-from edgecron.client.json_forms import Shape
+from edgecron.client.plain_forms import Shape
 from edgecron.http.document_schema import NAME
 from edgecron.http.error_answers import Refused
 from edgecron.http.messages import ApiRequest, Operation, Parameter

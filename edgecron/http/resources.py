@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from edgecron.client.json_forms import SCHEMAS, Shape
+from edgecron.client.json_forms import SCHEMAS
+from edgecron.client.plain_forms import Shape
 from edgecron.client.resources import (
     API,
     MOST_WAIT_MS,

@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode
 from edgecron.base.errors import AlreadyExists, Conflict, Unreadable
 from edgecron.base.units import parse_instant
 from edgecron.base.values import replace
-from edgecron.client.json_forms import INSTANT, Shape
-from edgecron.client.record_forms import schedule_fields
+from edgecron.client.plain_forms import INSTANT, Shape
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
+from edgecron.client.schedule_forms import schedule_fields
 from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_schedule import read_table
 from edgecron.formats.document_values import Wanted, refuse

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from edgecron.base.checks import suggest
-from edgecron.client.json_forms import Shape
+from edgecron.client.plain_forms import Shape
 from edgecron.http.error_answers import Refused
 
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
