@@ -21,14 +21,7 @@ from edgecron.base.errors import UsageError
 from edgecron.cli.screen import STATUS_STYLES
 from edgecron.cli.session import FIRST_SCHEDULE, Session
 from edgecron.formats.option_texts import read_count
-from edgecron.model.listing import (
-    Choice,
-    Idle,
-    SchedulePage,
-    ScheduleState,
-    find_idle,
-    state_of,
-)
+from edgecron.model.listing import Choice, Idle, SchedulePage, ScheduleState, find_idle, state_of
 from edgecron.views.glyphs import SCHEDULE_GLYPHS, glyph
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import last_words, next_words, trigger_words, unreadable_words
@@ -36,7 +29,7 @@ from edgecron.views.phrases import last_words, next_words, trigger_words, unread
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from edgecron.client.protocol import Reader
+    from edgecron.client.questions import Reader
     from edgecron.model.listing import Standing
 
 USAGE = "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME]"

@@ -24,7 +24,7 @@ from edgecron.views.times import distance, local_time, short_duration
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
-    from edgecron.client.protocol import Reader
+    from edgecron.client.questions import Reader
     from edgecron.planning.forecast import UpcomingFire
 
 _MOST = 10_000

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgecron.client import Client as LocalClient
-    from edgecron.client.protocol import Client, Reader
+    from edgecron.client.protocol import Client
+    from edgecron.client.questions import Reader
     from edgecron.client.schedules import Schedules as LocalReader
     from edgecron.formats.config import Config
     from edgecron.model.schedule import Schedule
