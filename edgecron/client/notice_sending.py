@@ -8,39 +8,26 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from uuid import UUID, uuid4, uuid5
+from typing import Any
+from uuid import uuid4
 
-from edgecron.base.errors import EdgecronError, NotFound, Unreadable
 from edgecron.base.files import open_private
 from edgecron.base.paths import state_dir
-from edgecron.base.safetext import clean
-from edgecron.base.units import format_duration_ms, format_ms, from_ms
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import ChannelFailed, Message
 from edgecron.client.notice_channels import send as send_over
+from edgecron.client.notice_contents import NoticeContents, has_living_engine
 from edgecron.client.notice_process import HEARTBEAT, HEARTBEAT_ERROR, NOTICES_ERROR
 from edgecron.client.notice_rules import load_recorded
 from edgecron.formats.notify_rules import ReadRule
-from edgecron.model.choices import Status
-from edgecron.model.notices import (
-    STALLED,
-    ChannelKind,
-    Happening,
-    NewNotice,
-    Notice,
-    NoticeEvent,
-    Watched,
-)
+from edgecron.model.notices import ChannelKind, Happening, NewNotice, Notice, NoticeEvent, Watched
 from edgecron.planning.notices import (
     MOST_USUAL_RUNS,
     grouped_until,
@@ -52,14 +39,6 @@ from edgecron.planning.notices import (
 )
 from edgecron.store.sqlite import notices as store
 from edgecron.store.sqlite import outbox
-from edgecron.triggers import load_zone
-from edgecron.views.json_objects import execution_object, notice_object
-from edgecron.views.notice_words import message_subject, message_text, trouble_words
-from edgecron.views.run_words import run_sentence
-from edgecron.views.times import local_time
-
-if TYPE_CHECKING:
-    from edgecron.model.run import Execution
 
 _LOCK = "notices.lock"
 _LINGER_MS = 3_000  # how long the process waits for the next notice
@@ -70,8 +49,6 @@ _LOCK_NAP_S = 0.1
 _RESTART_MS = 60_000  # an engine that stopped might only restart: its notice waits this long
 _STALL_AGAIN_MS = 86_400_000  # an engine that is still stalled is told again
 _MOST_AT_ONCE = 500
-_TAIL_LINES = 20
-_TAIL_BYTES = 8 * 1024
 _NICE = 5  # Running jobs come first.
 _SENDERS = 8  # threads: a broken channel does not hold up the others
 
@@ -119,8 +96,7 @@ class NoticeSender:
         self._pause = pause
         self._rules = rules
         self._send = send
-        self._host = clean(socket.gethostname())[:60]
-        self._zone = load_zone("local")
+        self._contents = NoticeContents(client)
 
     def run(self) -> int:
         """Send due notices until no further one is due soon. Return how many messages were sent."""
@@ -169,7 +145,7 @@ class NoticeSender:
         store.write_judged(
             database,
             judged,
-            details=[self._detail_of(one) for one in judged.notices],
+            details=[self._contents.detail_of(one) for one in judged.notices],
             due_ms=[self._due_ms(one, now_ms) for one in judged.notices],
             until_id=happenings[-1].id if happenings else 0,
         )
@@ -268,120 +244,17 @@ class NoticeSender:
         message_id = notices[0].message or f"{database.uuid}.{notices[0].id}"
         outbox.note_message(database, ids, message_id)
         if is_ping:
-            return notices, self._ping_of(notices[0], message_id)
-        return notices, self._message_of(notices, message_id)
+            return notices, self._contents.ping_of(notices[0], message_id)
+        return notices, self._contents.message_of(notices, message_id)
 
     def _drop_untrue(self, notices: list[Notice]) -> list[Notice]:
         """Drop notices of engines that were stopped and have been started again."""
         stopped = [one for one in notices if one.detail.get("engine_status") == "stopped"]
-        if not stopped or not self._has_engine():
+        if not stopped or not has_living_engine(self._client):
             return notices
         ids = {one.id for one in stopped}
         outbox.drop_notices(self._client.store, sorted(ids))
         return [one for one in notices if one.id not in ids]
-
-    def _message_of(self, notices: Sequence[Notice], message_id: str) -> Message:
-        held = sum(one.status == "held" for one in notices)
-        subject = message_subject(notices, host=self._host)
-        text = message_text(notices, held=held)
-        return Message(
-            id=message_id,
-            subject=subject,
-            text=text,
-            body={
-                "id": message_id,
-                "host": self._host,
-                "rule": notices[0].rule,
-                "subject": subject,
-                "text": text,
-                "held": held,
-                "notices": [notice_object(one) for one in notices],
-            },
-        )
-
-    def _ping_of(self, notice: Notice, message_id: str) -> Message:
-        path = "/start"
-        if notice.event is NoticeEvent.ENDED:
-            path = _end_path(notice.detail)
-        run = notice.detail.get("run")
-        text = "\n".join(str(line) for line in _list_in(notice.detail.get("output_tail")))
-        mark = uuid5(UUID(self._client.store.uuid), f"run {notice.execution_id}")
-        is_start = notice.event is NoticeEvent.STARTED
-        return Message(
-            id=message_id,
-            subject="",
-            text="" if is_start else text,
-            body={"run": run},
-            schedule=notice.schedule or "",
-            path=path,
-            run=str(mark),
-        )
-
-    def _detail_of(self, notice: NewNotice) -> dict[str, object]:
-        """Say what happened, as long as its rows are there."""
-        if notice.execution_id is None:
-            return self._engine_detail(notice)
-        try:
-            run = self._client.execution(notice.execution_id)
-        except (NotFound, Unreadable) as error:
-            return {"sentence": error.message}
-        shown = execution_object(run)
-        del shown["payload"]  # It can hold a secret.
-        sentence = self._sentence(run)
-        if notice.event is NoticeEvent.STALLED and run.status is Status.RUNNING:
-            sentence += f" It printed nothing for {self._stall_limit(run)}."
-        detail: dict[str, object] = {"run": shown, "sentence": sentence}
-        since = None if notice.since_ms is None else self._time(notice.since_ms)
-        trouble = trouble_words(notice.event, notice.fire_count, since)
-        if trouble is not None:
-            detail["trouble"] = trouble
-        detail["fire_count"] = notice.fire_count
-        detail["since"] = format_ms(notice.since_ms)
-        detail["output_tail"] = self._tail(run)
-        return detail
-
-    def _sentence(self, run: Execution) -> str:
-        try:
-            return run_sentence(run, zone=self._zone, now=self._client.now())
-        except EdgecronError as error:
-            return error.message
-
-    def _stall_limit(self, run: Execution) -> str:
-        spec = self._client.spec_of(run)
-        limit_s = None if spec is None else spec.policies.stall_timeout_s
-        return "long" if limit_s is None else format_duration_ms(round(limit_s * 1000))
-
-    def _engine_detail(self, notice: NewNotice) -> dict[str, object]:
-        row = store.find_engine_end(self._client.store, notice.engine_id or 0)
-        status, pid = row if row is not None else ("stopped", None)
-        if notice.event is NoticeEvent.ENGINE_STALLED:
-            sentence = f"The engine (pid {pid}) made no progress at {self._time(notice.at_ms)}."
-            return {
-                "title": "the engine is stalled",
-                "engine_status": STALLED,
-                "sentence": f"{sentence} See: edgecron doctor",
-            }
-        words = "was stopped" if status == "stopped" else "ended without being stopped"
-        title = f"the engine {words}"
-        sentence = f"The engine (pid {pid}) {words} at {self._time(notice.at_ms)}."
-        more = " Due runs wait until an engine is running: edgecron daemon"
-        return {
-            "title": title,
-            "engine_status": status,
-            "sentence": sentence + ("" if self._has_engine() else more),
-        }
-
-    def _tail(self, run: Execution) -> list[str]:
-        """The last lines of a run's output, safe to show."""
-        kept, size = [], 0
-        for chunk in reversed(self._client.output_so_far(run)):
-            kept.append(chunk.content)
-            size += len(chunk.content)
-            if size >= _TAIL_BYTES:
-                break
-        content = b"".join(reversed(kept))[-_TAIL_BYTES:]
-        lines = content.decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
-        return [clean(line, keep="\t")[:500] for line in lines]
 
     def _due_ms(self, notice: NewNotice, now_ms: int) -> int:
         known = self._rules.get(notice.rule)
@@ -395,32 +268,10 @@ class NoticeSender:
         return due_ms
 
     def _linger_ms(self) -> int:
-        return _LINGER_MS if self._has_engine() else _LAST_LINGER_MS
-
-    def _has_engine(self) -> bool:
-        return any(state.is_alive for state in self._client.engines())
-
-    def _time(self, at_ms: int) -> str:
-        at: datetime = from_ms(at_ms)
-        return local_time(at, zone=self._zone)
+        return _LINGER_MS if has_living_engine(self._client) else _LAST_LINGER_MS
 
     def _now_ms(self) -> int:
         return self._client.clock.now_ms()
-
-
-def _end_path(detail: Mapping[str, object]) -> str:
-    """Return the end of the address for a run, as the protocol of healthchecks has it."""
-    run = detail.get("run")
-    if not isinstance(run, dict):
-        return "/fail"
-    if run.get("status") == "success":
-        return ""
-    code = run.get("exit_code")
-    return f"/{code}" if isinstance(code, int) and 0 < code < 256 else "/fail"
-
-
-def _list_in(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 def send_heartbeats(
