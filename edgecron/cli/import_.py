@@ -24,25 +24,27 @@ it without a question.
 
 from __future__ import annotations
 
-import os
-import pwd
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NoReturn
 
-from edgecron.base.errors import InvalidCrontab, InvalidInput, UsageError
-from edgecron.base.files import write_whole
-from edgecron.base.paths import user_name
+from edgecron.base.errors import InvalidCrontab, UsageError
 from edgecron.base.values import NamedTuple, replace
 from edgecron.cli.apply import need_consent
-from edgecron.cli.files import STDIN, read_file
+from edgecron.cli.crontab_files import (
+    comment_out_lines,
+    crontab_source,
+    is_read_by_cron,
+    parse_crontab,
+    read_crontab_file,
+    refuse_comment_out,
+    why_not_writable,
+)
+from edgecron.cli.files import STDIN
 from edgecron.cli.plans import put_changes, say_undo
 from edgecron.cli.session import Session
 from edgecron.formats.config_values import default_policies, option_defaults
-from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_identity import (
-    comment_out,
     find_gone,
     find_new,
     imprint_of,
@@ -50,7 +52,7 @@ from edgecron.formats.crontab_identity import (
     put_back,
     take_line,
 )
-from edgecron.formats.crontab_lines import find_spool_owner, is_system_path, mail_rule_text
+from edgecron.formats.crontab_lines import mail_rule_text
 from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_values import Wanted
 from edgecron.model.listing import standing_of
@@ -67,7 +69,6 @@ if TYPE_CHECKING:
 
 _FORMATS = ("crontab", "anacrontab")
 _SIDES = ("crontab", "edgecron")
-_MOST_BYTES = 16 * 1024 * 1024  # of a crontab
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -115,9 +116,9 @@ def run(cli: Session, args: Namespace) -> int:
             hint="for example: --take crontab",
         )
     if args.comment_out:
-        _refuse_comment_out(args.file)
-    content = _read(args.file)
-    crontab = _parse(args, content)
+        refuse_comment_out(args.file)
+    content = read_crontab_file(args.file)
+    crontab = parse_crontab(args, content)
     if crontab.problems:
         _refuse(cli, crontab)
     for warning in crontab.warnings:
@@ -178,35 +179,6 @@ def _shown(line: str) -> str:
     return line[:120].strip().replace("\t", " ")
 
 
-def _read(file: str) -> bytes:
-    content = read_file(file, most_bytes=_MOST_BYTES)
-    if len(content) > _MOST_BYTES:
-        raise InvalidInput(f"file {file!r} is larger than 16 MiB, expected a crontab")
-    return content
-
-
-def _parse(args: Namespace, content: bytes) -> Crontab:
-    is_anacron = args.format == "anacrontab" or os.path.basename(args.file) == "anacrontab"
-    owner = None if args.file == STDIN else find_spool_owner(args.file)
-    if is_anacron:
-        # No line names a user: the lines of the system's file run as root.
-        owner = "root" if is_system_path(args.file) else None
-    system = None
-    if args.user_format or owner is not None:
-        system = args.system
-    elif args.system or (is_system_path(args.file) and not is_anacron):
-        system = True
-    return read_crontab(
-        content,
-        system=system,
-        importer=user_name(),
-        is_root=os.geteuid() == 0,
-        user_exists=_user_exists,
-        owner=owner,
-        is_anacron=is_anacron,
-    )
-
-
 class _Done(NamedTuple):
     """The result of an import: schedules and lines by what happened to them."""
 
@@ -218,7 +190,7 @@ class _Done(NamedTuple):
 
 
 def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> _Done:
-    client, source = cli.client(), _source_of(args.file)
+    client, source = cli.client(), crontab_source(args.file)
     schedules = {schedule.id: schedule for schedule in client.schedules()}
     specs = {schedule_id: schedule.spec for schedule_id, schedule in schedules.items()}
     imported = client.imported()
@@ -275,15 +247,6 @@ def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> 
     )
 
 
-def _source_of(file: str) -> str:
-    """Return whose crontab it is, or which file.
-
-    It is the same for a spooled crontab and for `crontab -l`.
-    """
-    owner = user_name() if file == STDIN else find_spool_owner(file)
-    return os.path.realpath(file) if owner is None else f"crontab of {owner}"
-
-
 def _choose_changes(
     cli: Session, args: Namespace, matches: list[Match], schedules: dict[int, Schedule]
 ) -> list[Match]:
@@ -322,7 +285,11 @@ def _change_step(match: Match, schedule: Schedule) -> Step:
 def _moved_entries(args: Namespace, content: bytes) -> list[Entry]:
     """Return the original of the lines that an earlier import commented out."""
     before, numbers = put_back(content)
-    return [one for one in _parse(args, before).entries if one.line in numbers] if numbers else []
+    return (
+        [one for one in parse_crontab(args, before).entries if one.line in numbers]
+        if numbers
+        else []
+    )
 
 
 def _prune_steps(gone: list[Schedule]) -> list[Step]:
@@ -405,14 +372,6 @@ def _put(cli: Session, done: _Done) -> None:
         )
 
 
-def _user_exists(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except (KeyError, ValueError):
-        return False
-    return True
-
-
 def _part_from_cron(
     cli: Session, args: Namespace, content: bytes, entries: tuple[Entry, ...]
 ) -> None:
@@ -424,60 +383,22 @@ def _part_from_cron(
     if args.format == "anacrontab":
         cron, own = ("anacron", "/etc/anacrontab")
     # We can't know whether cron's own table has the lines of another file.
-    is_read = args.file == STDIN or _is_read_by_cron(args.file)
+    is_read = args.file == STDIN or is_read_by_cron(args.file)
     effect = f": {cron} no longer runs {them}"
     if not is_read:
         effect = f"; if {own} shows {them}, comment {them} out there, too"
     done = f"commented out {shown} of {args.file}{effect}"
     if args.comment_out:
-        _comment_out(args.file, content, lines)
+        comment_out_lines(args.file, content, lines)
         cli.say(done)
         return
     cli.say(f"{cron} still runs {which}, too" + ("" if is_read else f", if {own} shows {them}"))
-    why_not = _why_not_writable(args.file)
+    why_not = why_not_writable(args.file)
     if why_not is not None:
         cli.say(f"to comment {them} out: {why_not}")
     elif cli.can_ask():
         if cli.ask(f"comment {shown} of {args.file} out?"):
-            _comment_out(args.file, content, lines)
+            comment_out_lines(args.file, content, lines)
             cli.say(done)
     else:
         cli.say(f"to comment {them} out: repeat with --comment-out")
-
-
-def _is_read_by_cron(file: str) -> bool:
-    """Whether cron or anacron reads this file itself: a spooled crontab, or one in /etc."""
-    return find_spool_owner(file) is not None or os.path.realpath(file).startswith(
-        f"{os.path.realpath('/etc')}/"
-    )
-
-
-def _refuse_comment_out(file: str) -> None:
-    why_not = _why_not_writable(file)
-    if why_not is not None:
-        raise UsageError(f"--comment-out can't change {file!r}", hint=why_not)
-
-
-def _why_not_writable(file: str) -> str | None:
-    """Say what to do instead if a file can't be changed in place; None if it can."""
-    if file == STDIN:
-        return "crontab -e"
-    owner = find_spool_owner(file)
-    if owner is not None:
-        # cron does not notice that another program changes a spool file.
-        return "crontab -e" if owner == user_name() else f"crontab -u {owner} -e"
-    folder = os.path.dirname(os.path.realpath(file))
-    if os.path.exists(file) and not (os.access(file, os.W_OK) and os.access(folder, os.W_OK)):
-        return "repeat as the owner of the file with --comment-out"
-    return None
-
-
-def _comment_out(file: str, content: bytes, lines: list[int]) -> None:
-    """Replace the file atomically, with its mode and owner, if it has not changed since."""
-    path = os.path.realpath(file)
-    with open(path, "rb") as crontab:
-        if crontab.read(_MOST_BYTES + 1) != content:
-            raise InvalidInput(f"file {file!r} changed during the import and was not written")
-        seen = os.fstat(crontab.fileno())
-    # cron ignores file names with a dot, so it never runs the temporary file.
-    write_whole(Path(path), [comment_out(content, lines)], owner=seen.st_uid)
