@@ -115,6 +115,17 @@ def user_name(user_id: int | None = None) -> str:
         return str(found)
 
 
+def is_user(name: str) -> bool:
+    """Return whether this machine has a user of this name."""
+    import pwd
+
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True
+
+
 def person_name() -> str:
     """Return the name of this user, and under sudo also the one who asked: `anna as root`."""
     asked_by = os.environ.get("SUDO_USER", "") if is_root() else ""

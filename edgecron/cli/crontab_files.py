@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import pwd
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput, UsageError
 from edgecron.base.files import write_whole
-from edgecron.base.paths import user_name
+from edgecron.base.paths import is_user, user_name
 from edgecron.cli.files import STDIN, read_file
 from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_identity import comment_out
@@ -47,18 +46,10 @@ def parse_crontab(args: Namespace, content: bytes) -> Crontab:
         system=system,
         importer=user_name(),
         is_root=os.geteuid() == 0,
-        user_exists=_user_exists,
+        user_exists=is_user,
         owner=owner,
         is_anacron=is_anacron,
     )
-
-
-def _user_exists(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except (KeyError, ValueError):
-        return False
-    return True
 
 
 def crontab_source(file: str) -> str:

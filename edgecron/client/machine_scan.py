@@ -6,22 +6,25 @@ Only reads. Every path lies below a root folder, so that another system's files 
 from __future__ import annotations
 
 import os
-import pwd
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.paths import is_root, user_name
+from edgecron.base.paths import is_root, is_user, user_name
 from edgecron.base.values import dataclass, field, replace
-from edgecron.client.machine_files import MachineFiles, ask_program, is_this_system
+from edgecron.client.machine_files import (
+    MachineFiles,
+    ask_program,
+    is_this_system,
+    read_launchd_job,
+)
 from edgecron.client.machine_jobs import MOVED_SUFFIX, OWN_CRONTAB, MachineJob, Origin, Scan
 from edgecron.client.machine_timers import read_timers
 from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_identity import put_back
 from edgecron.formats.crontab_lines import Crontab, Entry, Notice
 from edgecron.formats.crontab_names import suggest_stem, take_name
-from edgecron.formats.launchd_jobs import read_launchd_job
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
@@ -244,21 +247,13 @@ class _Scanner:
 
     def _user_exists(self) -> Callable[[str], bool]:
         if is_this_system(self.files.root):
-            return _is_user
+            return is_user
         content = self.files.read(self.files.root / "etc/passwd") or b""
         names = {
             line.partition(b":")[0].decode("utf-8", "replace") for line in content.split(b"\n")
         }
         # A folder of files alone has no users of its own.
         return names.__contains__ if content else lambda name: True
-
-
-def _is_user(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except (KeyError, ValueError):
-        return False
-    return True
 
 
 def _is_boot(spec: ScheduleSpec) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidInput
-from edgecron.formats.launchd_jobs import read_launchd_job
+from edgecron.client.machine_files import read_launchd_job
 
 
 def plist(**values: object) -> bytes:
