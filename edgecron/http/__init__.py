@@ -7,20 +7,17 @@
     resources        the other resources, from the table in `client/resources.py`
     health           /healthz and /metrics
     streams          the output of a run, live, as server-sent events
-    messages         requests and answers as handlers see them, routes and operations
-    request_checks   check a request against the schema of its route
-    schema_check     check a value against JSON Schema
+    messages         requests, answers and errors as handlers see them, routes and operations
+    request_checks   read a request, and check it against the schema of its route
     document_schema  the schema of a schedule as clients write it
-    answer_schema    the schemas of answers; answer_objects: the answers
-    error_answers    errors as answers
-    openapi          the OpenAPI document of all routes
-    conditions       entity tags, conditional requests and idempotency keys
+    answer_objects   schedules, runs and fires as answers show them
+    openapi          the OpenAPI document of all routes, with the schemas of answers
+    preconditions    entity tags, conditional requests and idempotency keys
     access           who can use the API: tokens, users of this machine, Host and Origin
-    change_watch     tell clients that the database has changed
-    workers          threads with a Client each, on which handlers run
+    workers          threads with a Client each: handlers run on them, one watches changes
     serving          where the API is served, from a thread
     limits           bounds of requests and connections
-    connections      connections of our own server; slots: how many each peer has
+    connections      connections of our own server
 
 This is an extra: `pip install 'edgecron[http]'`. `application(DATABASE, token=...)` is for your own
 server, as it is or mounted in another application:

@@ -19,8 +19,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from edgecron.base.values import dataclass
-from edgecron.http.error_answers import Refused
-from edgecron.http.messages import JSON, MERGE_PATCH
+from edgecron.http.messages import JSON, MERGE_PATCH, Refused
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _OWN_SITES = ("same-origin", "none")  # of Sec-Fetch-Site: no page, or our own

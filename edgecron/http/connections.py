@@ -21,9 +21,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from edgecron.http.error_answers import Refused, error_answer, overloaded
 from edgecron.http.limits import SLOT, Limits, Slot, Slots
-from edgecron.http.messages import JSON
+from edgecron.http.messages import JSON, Refused, error_answer, overloaded
 
 _QUEUED = 2048  # connections in the kernel that wait to be accepted
 _ACCEPTED_AT_ONCE = 32  # then accepted connections are served first

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from zlib import crc32
 
 from edgecron.base.values import dataclass
-from edgecron.http.error_answers import Refused
-from edgecron.http.messages import Parameter
+from edgecron.http.messages import Parameter, Refused
 from edgecron.model.schedule import Schedule
 
 _TAG = r'(W/)?"[!#-~]*"'

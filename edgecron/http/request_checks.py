@@ -1,16 +1,186 @@
-"""Read a request, and check it against the schema of its route."""
+"""Read a request, and check it against the schema of its route.
+
+The OpenAPI document consists of the same schemas, so it is true. Only the keywords that they use
+are known here. The library `jsonschema` would bring four packages and words for programmers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
+from edgecron.base.checks import suggest
 from edgecron.base.json_texts import has_too_many_levels, json_words, read_json
 from edgecron.client.plain_forms import Shape
 from edgecron.http.document_schema import NAME
-from edgecron.http.error_answers import Refused
-from edgecron.http.messages import ApiRequest, Operation, Parameter
-from edgecron.http.schema_check import check_shape, given_twice
+from edgecron.http.messages import ApiRequest, Operation, Parameter, Refused
+
+_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: _is_whole(value),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+    "null": lambda value: value is None,
+}
+
+
+def _is_whole(value: object) -> bool:
+    """Whether a value is an integer in JSON: 1.0 is one too."""
+    if isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def check_shape(value: object, shape: Shape, *, where: str, key: str | None = None) -> None:
+    """Raise Refused with all problems of a value.
+
+    `where` names the value; `key` is its parameter or header, None for a body.
+    """
+    found = list(misfits(value, shape))
+    if not found:
+        return
+    place, message = found[0]
+    called = f"{where}: {place}" if place else where
+    more = "" if len(found) == 1 else f", and {len(found) - 1} more"
+    raise Refused(
+        400,
+        "wrong_shape",
+        f"{called} {message}{more}",
+        hint="for the expected shape: GET /api/v1/openapi.json",
+        details={"problems": [{"key": place or key, "message": text} for place, text in found]},
+    )
+
+
+def given_twice(where: str, *, key: str) -> Refused:
+    """Return the refusal of a parameter or header that is given twice: one would be ignored."""
+    return Refused(
+        400,
+        "wrong_shape",
+        f"{where} is given twice",
+        hint="give it once",
+        details={"problems": [{"key": key, "message": "is given twice"}]},
+    )
+
+
+def misfits(value: Any, shape: Shape, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (place, problem) for each part of a value that does not fit a schema."""
+    if "anyOf" in shape:
+        yield from _any_of(value, shape["anyOf"], place)
+        return
+    if "type" in shape and not _KINDS[shape["type"]](value):
+        yield place, f"is {_kind_of(value)}, expected {_articled(shape['type'])}"
+        return
+    if "enum" in shape and value not in shape["enum"]:
+        yield place, f"is {_shown(value)}, expected {_listed(shape['enum'])}"
+    elif "const" in shape and value != shape["const"]:
+        yield place, f"is {_shown(value)}, expected {shape['const']!r}"
+    elif isinstance(value, str):
+        yield from _text(value, shape, place)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        if not shape.get("minimum", value) <= value <= shape.get("maximum", value):
+            least, most = shape.get("minimum"), shape.get("maximum")
+            yield place, f"is {_shown(value)}, expected a number from {least} to {most}"
+    elif isinstance(value, list):
+        yield from _array(value, shape, place)
+    elif isinstance(value, dict):
+        yield from _object(value, shape, place)
+
+
+def _any_of(value: Any, shapes: Sequence[Shape], place: str) -> Iterator[tuple[str, str]]:
+    found = [list(misfits(value, shape, place)) for shape in shapes]
+    if not all(found):
+        return
+    # Report the problems of the schema of the right type; else the expected types.
+    close = [one for one, shape in zip(found, shapes, strict=True) if _is_of_kind(value, shape)]
+    if close:
+        yield from close[0]
+    else:
+        kinds = " or ".join(_articled(shape.get("type", "value")) for shape in shapes)
+        yield place, f"is {_kind_of(value)}, expected {kinds}"
+
+
+def _is_of_kind(value: Any, shape: Shape) -> bool:
+    return "type" not in shape or _KINDS[shape["type"]](value)
+
+
+def _text(value: str, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+    if len(value) < shape.get("minLength", 0):
+        yield place, "is empty"
+    elif len(value) > shape.get("maxLength", len(value)):
+        yield place, f"is {len(value)} characters long, expected at most {shape['maxLength']}"
+    elif "pattern" in shape and not _compiled(shape["pattern"]).search(value):
+        yield place, f"is {_shown(value)}, expected {shape.get('description', shape['pattern'])}"
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    # In ECMAScript `$` is the very end; in Python a newline can follow it.
+    return re.compile(re.sub(r"\$$", r"\\Z", pattern))
+
+
+def _array(value: list[Any], shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+    least, most = shape.get("minItems", 0), shape.get("maxItems", len(value))
+    if not least <= len(value) <= most:
+        yield place, f"has {len(value)} items, expected {least} to {most}"
+    firsts = shape.get("prefixItems", ())
+    for number, item in enumerate(value):
+        expected = firsts[number] if number < len(firsts) else shape.get("items", {})
+        yield from misfits(item, expected, f"{place}[{number}]")
+
+
+def _object(value: dict[str, Any], shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+    known, others = shape.get("properties", {}), shape.get("additionalProperties", True)
+    needed = [*shape.get("required", ())]
+    for key, others_too in shape.get("dependentRequired", {}).items():
+        needed += others_too if key in value else []
+    for key in needed:
+        if key not in value:
+            yield _below(place, key), "is missing"
+    for key, one in value.items():
+        below = _below(place, key)
+        if "propertyNames" in shape:
+            yield from misfits(key, shape["propertyNames"], below)
+        if key in known:
+            yield from misfits(one, known[key], below)
+        elif others is False:
+            yield below, _unknown(key, known)
+        elif isinstance(others, Mapping):
+            yield from misfits(one, others, below)
+
+
+def _unknown(key: str, known: Mapping[str, Shape]) -> str:
+    close = suggest(key, known)
+    return f"is unknown here{f'; did you mean {close}?' if close else ''}"
+
+
+def _below(place: str, key: str) -> str:
+    shown = key if len(key) <= 60 else f"{key[:60]}..."
+    return f"{place}.{shown}" if place else shown
+
+
+def _kind_of(value: object) -> str:
+    return next(_articled(kind) for kind, is_one in _KINDS.items() if is_one(value))
+
+
+def _articled(kind: str) -> str:
+    if kind == "null":
+        return kind
+    return f"an {kind}" if kind[0] in "aio" else f"a {kind}"
+
+
+def _listed(choices: Sequence[object]) -> str:
+    *rest, last = (str(choice) for choice in choices)
+    return f"{', '.join(rest)} or {last}" if rest else last
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
 
 MOST_ID = 2**63 - 1
 RUN_ID: Shape = {"type": "integer", "minimum": 1, "maximum": MOST_ID}

@@ -18,22 +18,21 @@ from edgecron.client.resources import (
     resource_types,
 )
 from edgecron.http.document_schema import NAME, ZONE
-from edgecron.http.error_answers import Refused
 from edgecron.http.messages import (
     Answer,
     ApiRequest,
     Operation,
     Parameter,
     PollAgain,
+    Refused,
     Route,
     json_answer,
 )
-from edgecron.http.request_checks import WORDS, load_content, path_value
-from edgecron.http.schema_check import check_shape
+from edgecron.http.request_checks import WORDS, check_shape, load_content, path_value
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.http.change_watch import ChangeWatch
+    from edgecron.http.workers import ChangeWatch
 
 # Parameters whose texts have a shape that their type does not tell.
 _SHAPES: Mapping[str, Shape] = {"zone": ZONE, "schedule": NAME}

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from edgecron.client import Client
-from edgecron.http.answer_schema import ANSWERS
+from edgecron.http.openapi import ANSWERS
 from tests.support.http import Api, serving
 from tests.support.specs import make_spec
 

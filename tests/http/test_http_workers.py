@@ -10,7 +10,7 @@ import pytest
 
 from edgecron.base.errors import DatabaseUnusable, NotFound
 from edgecron.client import Client
-from edgecron.http.error_answers import Refused
+from edgecron.http.messages import Refused
 from edgecron.http.workers import Workers
 from tests.support.specs import make_spec
 
