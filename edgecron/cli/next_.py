@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -16,16 +18,16 @@ from edgecron.base.errors import UsageError
 from edgecron.cli.list_ import say_empty
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_count
-from edgecron.views.icalendar import write_calendar
+from edgecron.planning.forecast import UpcomingFire
 from edgecron.views.json_objects import fire_object
 from edgecron.views.phrases import moved_words
 from edgecron.views.times import distance, local_time, short_duration
 
 if TYPE_CHECKING:
-    from datetime import datetime, tzinfo
+    from datetime import tzinfo
 
     from edgecron.client.questions import Reader
-    from edgecron.planning.forecast import UpcomingFire
+
 
 _MOST = 10_000
 
@@ -100,3 +102,55 @@ def _say_nothing_to_come(cli: Session, client: Reader, name: str | None) -> None
         )
         return
     cli.say(f"{name}: {cli.next_sentence(client.schedule(name))}")
+
+
+# A calendar (RFC 5545).
+
+_MOST_OCTETS = 75  # of a line, without its end (RFC 5545, 3.1)
+_LASTS = timedelta(minutes=1)  # calendars hide an event that takes no time
+
+
+def write_calendar(fires: Iterable[UpcomingFire], *, now: datetime) -> str:
+    """Return the text of a calendar with one event per fire, at the time when it can start.
+
+    An event keeps its identity (schedule and plan time), so that a later import replaces it. It
+    does not mark a person as busy.
+    """
+    lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//edgecron//next//EN"]
+    for fire in fires:
+        lines += [
+            "BEGIN:VEVENT",
+            f"UID:{_stamp(fire.plan_at)}-{fire.schedule}@edgecron",
+            f"DTSTAMP:{_stamp(now)}",
+            f"DTSTART:{_stamp(fire.due_at)}",
+            f"DTEND:{_stamp(fire.due_at + _LASTS)}",
+            f"SUMMARY:{_text(fire.schedule)}",
+            *([f"DESCRIPTION:{_text(fire.source)}"] if fire.source else []),
+            "TRANSP:TRANSPARENT",
+            "END:VEVENT",
+        ]
+    lines.append("END:VCALENDAR")
+    return "".join(f"{part}\r\n" for line in lines for part in _folded(line))
+
+
+def _stamp(at: datetime) -> str:
+    """An aware UTC instant in whole seconds."""
+    return f"{at:%Y%m%dT%H%M%SZ}"
+
+
+def _text(text: str) -> str:
+    """Escape what has a meaning in a text (RFC 5545, 3.3.11)."""
+    for special in ("\\", ";", ","):
+        text = text.replace(special, f"\\{special}")
+    return text.replace("\r\n", "\\n").replace("\n", "\\n").replace("\r", "\\n")
+
+
+def _folded(line: str) -> Iterator[str]:
+    """Cut a line into parts of at most 75 octets; each further part begins with a space."""
+    part = ""
+    for letter in line:
+        if len((part + letter).encode()) > _MOST_OCTETS:
+            yield part
+            part = " "
+        part += letter
+    yield part

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from edgecron.base.errors import InvalidDocument
     from edgecron.cli.session import Session
     from edgecron.formats.document_plan import FieldChange, Step
-    from edgecron.model.changes import Difference
-    from edgecron.model.schedule import Schedule
+    from edgecron.model.schedule import Difference, Schedule
 
 _MOST_IN_COMMAND = 5  # schedules
 MOST_TOLD = 20  # of what is wrong with a document, or left alone by it

@@ -26,14 +26,8 @@ from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_lines, trigger_lines
 from edgecron.formats.option_texts import read_count, read_run_number
-from edgecron.model.changes import MOST_CHANGES, Act
-from edgecron.views.changes import (
-    act_words,
-    author_words,
-    change_lines,
-    change_object,
-    mask_change,
-)
+from edgecron.model.schedule import MOST_CHANGES, Act
+from edgecron.views.changes import act_words, author_words, change_lines, change_object, mask_change
 from edgecron.views.json_objects import (
     MASK,
     execution_object,

@@ -35,8 +35,8 @@ from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.option_texts import read_time
 from edgecron.planning.simulation import SimulatedDay, Simulation
 from edgecron.views.phrases import count_words
+from edgecron.views.statistics import plot
 from edgecron.views.times import local_time, short_duration
-from edgecron.views.trends import plot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -38,8 +38,8 @@ from edgecron.formats.option_texts import read_past
 from edgecron.model.choices import Status
 from edgecron.views.json_objects import instant
 from edgecron.views.phrases import size_words
+from edgecron.views.statistics import plot
 from edgecron.views.times import local_time, short_duration
-from edgecron.views.trends import plot
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from edgecron.client.protocol import Client
-    from edgecron.model.changes import Undo
+    from edgecron.model.schedule import Undo
 
 
 def add_arguments(parser: ArgumentParser) -> None:

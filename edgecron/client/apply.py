@@ -21,9 +21,9 @@ from edgecron.client.stored_plans import (
 from edgecron.formats.document_plan import Action, compare
 from edgecron.formats.document_values import Problem, refuse
 from edgecron.formats.document_writing import TRIGGERS, spec_table
-from edgecron.model.changes import Act
 from edgecron.model.choices import Reason
 from edgecron.model.conditions import check_kept, check_needed, check_needs, parse_needs
+from edgecron.model.schedule import Act
 from edgecron.planning.next_fire import Missed, fresh_fire
 from edgecron.planning.times import check_upstreams
 from edgecron.store.sqlite.revisions import PendingApply

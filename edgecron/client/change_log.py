@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Unreadable
 from edgecron.base.units import from_ms
-from edgecron.model.changes import Act, Change
+from edgecron.model.schedule import Act, Change
 from edgecron.views.changes import find_differences
 
 if TYPE_CHECKING:

@@ -36,7 +36,6 @@ from edgecron.client.plain_forms import (
 from edgecron.engine.other_engines import DatabaseCopy
 from edgecron.formats.document_plan import Step
 from edgecron.formats.document_values import Document
-from edgecron.model.changes import Change, Undo
 from edgecron.model.choices import Cause, Status
 from edgecron.model.claim import Output, OutputChunk
 from edgecron.model.filters import Filter
@@ -54,7 +53,7 @@ from edgecron.model.listing import (
 from edgecron.model.notices import Notice
 from edgecron.model.options import FORMER_FIELDS
 from edgecron.model.run import Execution
-from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
+from edgecron.model.schedule import Change, Imported, Schedule, ScheduleSpec, Undo
 from edgecron.planning.backfill import Backfill
 from edgecron.planning.corrections import ClockState
 from edgecron.planning.forecast import UpcomingFire

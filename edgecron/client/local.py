@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from edgecron.client.restore import Restoration
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
-    from edgecron.model.changes import Change, Undo
     from edgecron.model.notices import Notice
-    from edgecron.model.schedule import Schedule
+    from edgecron.model.schedule import Change, Schedule, Undo
     from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
     from edgecron.planning.simulation import Simulation
     from edgecron.planning.times import CompiledSpec
@@ -168,8 +167,7 @@ class Client(Outlooks, Backfills):
             find_output_sizes,
             find_pruned,
         )
-        from edgecron.views.statistics import Tallied, spread, tally
-        from edgecron.views.trends import MONTH_MS, find_trends
+        from edgecron.views.statistics import MONTH_MS, Tallied, find_trends, spread, tally
 
         check_aware_or_none("since", since)
         since_ms = to_ms(since)

@@ -13,7 +13,7 @@ from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import Conflict
 from edgecron.base.paths import database_path, person_name, refuse_missing_folder, state_dir
 from edgecron.base.units import from_ms
-from edgecron.model.changes import HTTP, PYTHON, Author
+from edgecron.model.schedule import HTTP, PYTHON, Author
 from edgecron.planning.corrections import ClockState, is_plausible, is_trusted, resolve_mark_ms
 from edgecron.store.sqlite.forks import loading
 

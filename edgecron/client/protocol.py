@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from edgecron.base.clock import Clock
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
-    from edgecron.model.changes import Change, Undo
     from edgecron.model.run import Execution
-    from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
+    from edgecron.model.schedule import Change, Imported, Schedule, ScheduleSpec, Undo
     from edgecron.planning.backfill import Backfill
 
 

@@ -13,8 +13,8 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import replace
 from edgecron.client.change_log import ChangeLog, state_of
 from edgecron.client.retiming import keep_triggers, missed_of, retime
-from edgecron.model.changes import Act, Undo
 from edgecron.model.choices import Reason
+from edgecron.model.schedule import Act, Undo
 from edgecron.planning.times import timing_words
 from edgecron.views.changes import find_differences
 

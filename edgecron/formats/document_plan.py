@@ -10,9 +10,8 @@ from edgecron.base.values import dataclass, replace
 from edgecron.formats.document_values import Wanted
 from edgecron.formats.document_writing import TRIGGERS, Table, schedule_table, spec_table
 from edgecron.formats.option_texts import is_secret_name
-from edgecron.model.changes import Difference
 from edgecron.model.options import OPTIONS
-from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.model.schedule import Difference, Schedule, ScheduleSpec
 
 APPLY = "apply "  # begins the origin of what a document made; its file follows
 PRUNABLE = "no longer in the file; --prune removes it"

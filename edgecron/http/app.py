@@ -34,7 +34,7 @@ from edgecron.http.resources import resource_routes
 from edgecron.http.routes import ROUTES
 from edgecron.http.streams import END, EVENTS, EventsResponse, Streams
 from edgecron.http.workers import ChangeWatch, Opened, Workers
-from edgecron.model.changes import HTTP, Author
+from edgecron.model.schedule import HTTP, Author
 
 BUSY_WAIT_S = 2.0  # for another process's lock, before a request gets 503
 

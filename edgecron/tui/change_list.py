@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from edgecron.base.safetext import clean
-from edgecron.model.changes import Act, Change
+from edgecron.model.schedule import Act, Change
 from edgecron.tui.dialogs import Overlay
 from edgecron.tui.facts import Cells, Row, ScrolledLines, Title
 from edgecron.tui.list_model import Span

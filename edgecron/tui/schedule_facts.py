@@ -10,12 +10,11 @@ from edgecron.base.values import dataclass
 from edgecron.client.protocol import Client
 from edgecron.client.sentences import idle_sentence, trigger_lines
 from edgecron.formats.document_writing import JOBS, TRIGGERS, Table, default_of, schedule_table
-from edgecron.model.changes import Change
 from edgecron.model.choices import Status
 from edgecron.model.listing import Recent, ScheduleLine, ScheduleState, standing_of, state_of
 from edgecron.model.option_types import LISTS
 from edgecron.model.options import OPTIONS, POLICIES
-from edgecron.model.schedule import Schedule
+from edgecron.model.schedule import Change, Schedule
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers.zones import LOCAL, local_zone_name
 from edgecron.tui.actions import WordsFront

@@ -11,16 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.units import format_ms, parse_instant
 from edgecron.base.values import NamedTuple, replace
-from edgecron.formats.document_plan import (
-    APPLY,
-    SECRET,
-    FieldChange,
-    find_changes,
-    may_be_secret,
-)
+from edgecron.formats.document_plan import APPLY, SECRET, FieldChange, find_changes, may_be_secret
 from edgecron.formats.document_writing import default_of, spec_table
 from edgecron.formats.toml import write_value
-from edgecron.model.changes import Act, Change, Difference, Undo
+from edgecron.model.schedule import Act, Change, Difference, Undo
 from edgecron.views.glyphs import CHANGED, CREATED, REMOVED, Glyph
 from edgecron.views.json_objects import instant
 from edgecron.views.times import near_time

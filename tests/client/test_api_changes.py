@@ -14,8 +14,8 @@ from edgecron.base.errors import Conflict, NotFound
 from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.formats.document import read_document
-from edgecron.model.changes import Act, Author, Change
 from edgecron.model.options import Policies
+from edgecron.model.schedule import Act, Author, Change
 from edgecron.planning.retention import Retention
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec

@@ -12,10 +12,9 @@ from edgecron.client import Client
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine
-from edgecron.model.changes import Author
 from edgecron.model.choices import Cause, Status
 from edgecron.model.claim import OutputChunk
-from edgecron.model.schedule import ScheduleSpec
+from edgecron.model.schedule import Author, ScheduleSpec
 from edgecron.planning.next_fire import Fire
 from edgecron.planning.retention import UNLIMITED
 from edgecron.store.sqlite.connection import Database

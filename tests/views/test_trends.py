@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from edgecron.model.measures import EndedRun
-from edgecron.views.trends import MONTH_MS, STEPS, find_trend, find_trends, plot
+from edgecron.views.statistics import MONTH_MS, STEPS, find_trend, find_trends, plot
 
 DAY_MS = 86_400_000
 SINCE_MS = 1_795_200_000_000

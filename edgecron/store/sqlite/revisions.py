@@ -13,9 +13,8 @@ from typing import Any
 
 from edgecron.base.errors import Unreadable
 from edgecron.base.values import NamedTuple
-from edgecron.model.changes import MOST_CHANGES, Act, Author
 from edgecron.model.choices import GLOBAL_SCOPE
-from edgecron.model.schedule import ScheduleSpec
+from edgecron.model.schedule import MOST_CHANGES, Act, Author, ScheduleSpec
 from edgecron.store.contract import StoredSchedule
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.rows import DEFAULT_COLUMNS, SPEC_COLUMNS, spec_of

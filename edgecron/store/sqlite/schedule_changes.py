@@ -11,8 +11,7 @@ import apsw
 from edgecron.base.errors import AlreadyExists
 from edgecron.base.units import to_ms
 from edgecron.base.values import dataclass
-from edgecron.model.changes import Act, Author
-from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.model.schedule import Act, Author, Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.manual_runs import cancel_removed

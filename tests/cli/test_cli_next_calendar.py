@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from edgecron.cli.next_ import write_calendar
 from edgecron.planning.forecast import UpcomingFire
-from edgecron.views.icalendar import write_calendar
 
 NOW = datetime(2026, 11, 28, 8, 0, tzinfo=UTC)
 PLAN = datetime(2026, 11, 29, 2, 30, tzinfo=UTC)
