@@ -1,4 +1,4 @@
-"""Requests to the server of another machine: `Requests`, and the methods that are one request."""
+"""Requests to the server of another machine, the methods that are one request, and its changes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.errors import InvalidName, NotFound
 from edgecron.base.units import from_ms
 from edgecron.client.protocol import Client
-from edgecron.client.remote_follow import ChangeWatch
 from edgecron.client.remote_server import ServerTime
 from edgecron.client.resources import resource_types
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
-    from edgecron.client.remote_connection import Connector
+    from edgecron.client.remote_connection import Connector, ServerConnection
     from edgecron.model.listing import Choice
 
 
 P = ParamSpec("P")
 R = TypeVar("R")
+HELD_S = 5.0  # how long the server holds a request for news; it answers a change immediately
 
 
 def asked(
@@ -115,3 +115,26 @@ def check_schedule(name: str) -> None:
         check_name(name, what="schedule name")
     except InvalidName:
         raise NotFound(f"there is no schedule {name!r}", hint="see: edgecron list") from None
+
+
+class ChangeWatch:
+    """Know whether the database has changed, at no cost: the server holds a request until then."""
+
+    def __init__(self, mark: int, connection: ServerConnection) -> None:
+        self._mark = mark
+        self._connection = connection
+
+    def mark(self) -> int:
+        """Return the newest mark. Raises ServerLost if the server no longer answers."""
+        connection = self._connection
+        if connection.is_begun:
+            _, is_answered = connection.poll(timeout_s=0)
+            if not is_answered:
+                return self._mark
+            found: int | None = connection.finish("await_change")
+            self._mark = self._mark if found is None else found
+        connection.begin("await_change", wait_s=HELD_S, mark=self._mark)
+        return self._mark
+
+    def close(self) -> None:
+        self._connection.close()
