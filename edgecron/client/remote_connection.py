@@ -12,7 +12,7 @@ import threading
 import time as system_time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from http.client import HTTPConnection, HTTPException, IncompleteRead, RemoteDisconnected
+from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from typing import Any
 
 from edgecron import __version__
@@ -27,8 +27,8 @@ from edgecron.base.errors import (
 from edgecron.base.units import parse_instant, to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client.remote_errors import LOOK, NOT_KNOWN, connection_error, judge
-from edgecron.client.remote_server import PORTS, Server, ServerTime
-from edgecron.client.remote_tls import wrap_socket
+from edgecron.client.remote_link import Link
+from edgecron.client.remote_server import Server, ServerTime
 from edgecron.client.resources import (
     TIME_HEADER,
     Request,
@@ -36,12 +36,8 @@ from edgecron.client.resources import (
     resource_types,
     write_request,
 )
-from edgecron.supervisor.unix_sockets import connect
 
-CONNECT_S = 3.0
-ANSWER_S = 60.0  # between two parts of an answer
 LOST_S = 15.0  # without an answer to `begin`: the server is gone
-_UNREACHABLE_S = 9  # after which the kernel gives up a connection
 _MOST_BODY_BYTES = 256 * 1024 * 1024
 # A patient connection tries again after these pauses.
 _FIRST_WAIT_S = 0.25
@@ -111,7 +107,7 @@ class ServerConnection:
         self._token = connector.token
         self._patience = connector.patience
         self._time = time
-        self._link = _Link(connector.server)
+        self._link = Link(connector.server)
         self._begun: Request | None = None
         self._begun_ms = 0
         self._may_be_heard = False  # the last request
@@ -364,41 +360,3 @@ class ServerConnection:
             # Also an interrupt: the next request must not get the answer to this one.
             self._link.close()
             raise
-
-
-class _Link(HTTPConnection):
-    """A connection of the standard library, also over a Unix socket."""
-
-    def __init__(self, server: Server) -> None:
-        super().__init__(server.host or "localhost", server.port or PORTS["http"])
-        self.default_port = PORTS["https" if server.is_tls else "http"]
-        self._server = server
-        # `sock` is cleared before the body of an answer after which the server closes is read.
-        self.latest: socket.socket | None = None
-
-    def connect(self) -> None:
-        server = self._server
-        if server.path is not None:
-            link = connect(server.path, timeout_s=CONNECT_S)
-        else:
-            link = socket.create_connection((server.host, server.port), timeout=CONNECT_S)
-            _notice_loss(link)
-            if server.is_tls:
-                link = wrap_socket(link, server)
-        link.settimeout(ANSWER_S)
-        self.sock = self.latest = link
-
-
-def _notice_loss(link: socket.socket) -> None:
-    """Let the kernel find out within seconds that the other machine is gone."""
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", 3),
-        ("TCP_KEEPINTVL", 2),
-        ("TCP_KEEPCNT", 3),
-        ("TCP_USER_TIMEOUT", _UNREACHABLE_S * 1000),
-    ):
-        if hasattr(socket, name):
-            with suppress(OSError):
-                link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

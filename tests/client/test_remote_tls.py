@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.client.remote_tls import PLACES
+from edgecron.client.remote_link import PLACES
 from tests.support.http import serving
 from tests.support.processes import BOUND_S
 from tests.support.program import PROGRAM
