@@ -13,8 +13,7 @@ from edgecron.base.errors import InvalidInput, UnknownTimezone
 from edgecron.base.json_texts import json_text
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.base.values import replace
-from edgecron.formats.document_keys import suggest_key
-from edgecron.formats.document_schedule import read_table
+from edgecron.formats.document_schedule import read_table, suggest_key
 from edgecron.formats.document_writing import trigger_key
 from edgecron.formats.option_texts import rename_former
 from edgecron.model.option_types import LISTS, Group, OptionType
