@@ -96,11 +96,11 @@ def _show(cli: Session, bundle: Bundle, args: Namespace) -> int:
             f"program   its file was removed or replaced; version {program['version']} still runs"
         )
     else:
-        size = _size(program["bytes"])
+        size = size_words(program["bytes"])
         cli.put_data(clean(f"program   {program['path']}, {size}, version {program['version']}"))
     how = "installed" if bundle.is_installed else "unpacked "
     for folder in folders:
-        cli.put_data(clean(f"{how} {folder.path}, {_size(folder.size_bytes)}, {_use(folder)}"))
+        cli.put_data(clean(f"{how} {folder.path}, {size_words(folder.size_bytes)}, {_use(folder)}"))
     cli.put_data(clean(f"licences  {licences}, of all its parts"))
     return 0
 
@@ -124,10 +124,6 @@ def _object(folder: Folder) -> dict[str, Any]:
         "is_used": folder.is_used,
         "pids": folder.pids,
     }
-
-
-def _size(size_bytes: int) -> str:
-    return size_words(size_bytes)
 
 
 def _use(folder: Folder) -> str:
@@ -159,7 +155,7 @@ def _tell(cli: Session, removed: list[Folder], *, kept: list[Folder]) -> None:
         )
         return
     for folder in removed:
-        cli.put(clean(f"removed {folder.path}, {_size(folder.size_bytes)}"))
+        cli.put(clean(f"removed {folder.path}, {size_words(folder.size_bytes)}"))
     for folder in kept:
         cli.put(clean(f"kept {folder.path}: {_use(folder)}"))
     if not removed and not kept:
@@ -184,7 +180,7 @@ def _remove(cli: Session, bundle: Bundle, args: Namespace) -> int:
     removed = [folder for folder in others if remove_folder(folder)]
     # Before the files are removed: nothing can be loaded afterwards.
     gone = [*removed, *(folder for folder in folders if folder.is_current)]
-    lines = [clean(f"removed {each.path}, {_size(each.size_bytes)}") for each in gone]
+    lines = [clean(f"removed {each.path}, {size_words(each.size_bytes)}") for each in gone]
     program = _program(bundle)
     lines += [clean(f"removed {program['path']}")] if program["path"] else []
     lines += ["Databases and configuration stay."]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from edgecron.base.values import replace
 from edgecron.client.plain_forms import INSTANT, Shape
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
-from edgecron.client.schedule_forms import schedule_fields
+from edgecron.client.schedule_forms import plain_text, schedule_fields
 from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_schedule import read_table
 from edgecron.formats.document_values import Wanted, refuse
@@ -177,14 +176,9 @@ def table_of(document: Mapping[str, Any]) -> dict[str, Any]:
     if payload is None:
         del table["payload"]
     else:
-        table["payload"] = payload_text(payload)
+        table["payload"] = plain_text(payload)
     table["timezone"] = table.get("timezone") or DEFAULT_ZONE
     return table
-
-
-def payload_text(value: object) -> str:
-    """Return the text of a payload, as a job gets it in EDGECRON_PAYLOAD."""
-    return json.dumps(value)
 
 
 def _whole(value: Any) -> Any:
@@ -297,7 +291,7 @@ RESCHEDULE: Shape = {
 def fire(client: Client, request: ApiRequest) -> Answer:
     """Run a schedule now, once per scope, and once for a key; its next time does not change."""
     said = request.content or {}
-    payload = payload_text(said["payload"]) if "payload" in said else said.get("payload_text")
+    payload = plain_text(said["payload"]) if "payload" in said else said.get("payload_text")
     asked_at = parse_instant(said["asked_at"]) if "asked_at" in said else None
     name, key = request.words["name"], find_key(request.headers)
     if key is None:
