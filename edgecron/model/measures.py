@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from edgecron.base.values import NamedTuple
@@ -140,10 +139,3 @@ DURATION_STEPS_MS = (
     *(14_400_000, 86_400_000),
 )
 LATE_STEPS_MS = (*(5, 10, 25, 50, 100, 250, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 3_600_000),)
-_BEYOND = "more"
-
-
-def step_of(value_ms: int, steps_ms: Sequence[int]) -> str:
-    """The name of the step of a value."""
-    place = bisect_left(steps_ms, value_ms)
-    return str(steps_ms[place]) if place < len(steps_ms) else _BEYOND

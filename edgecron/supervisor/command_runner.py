@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.base.clock import Clock
-from edgecron.base.values import NamedTuple, replace
+from edgecron.base.values import NamedTuple
 from edgecron.model.choices import JobKind, Reason, StallAction, Status
 from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome, Stall
 from edgecron.model.job import Job
@@ -147,11 +147,13 @@ class CommandRunner:
 
     def _request(self, claim: Claim) -> StartRequest:
         policies = claim.policies
-        request = StartRequest(
+        try:
+            surroundings = self._find_surroundings(claim)
+        except NotRunnable as why:
+            surroundings = {"env": {}, "cwd": "/", "refused": (why.code, why.message)}
+        return StartRequest(
             token=claim.lease_token,
-            argv=_argv(claim),
-            env={},
-            cwd="/",
+            **{"argv": _argv(claim), **surroundings},
             stdin=claim.job.stdin,
             nice=claim.job.nice,
             **_limits(claim.job),
@@ -162,13 +164,9 @@ class CommandRunner:
             kill_grace_ms=round(policies.kill_grace_s * 1000),
             output_cap_bytes=self._output_cap_bytes,
         )
-        try:
-            return self._complete(request, claim)
-        except NotRunnable as why:
-            return replace(request, refused=(why.code, why.message))
 
-    def _complete(self, request: StartRequest, claim: Claim) -> StartRequest:
-        """Add user, folder and environment to a request. Raises NotRunnable."""
+    def _find_surroundings(self, claim: Claim) -> dict[str, Any]:
+        """Find user, folder and environment of a request. Raises NotRunnable."""
         job = claim.job
         if job.kind not in self.kinds:
             message = f"'{job.argv[0]}' is a {job.kind}, which no command runner can start"
@@ -181,15 +179,14 @@ class CommandRunner:
             message = f"a function runs as its program does, and not as user '{job.user}'"
             raise NotRunnable("EPERM", message)
         if account is not self._own:
-            return _as_another(request, claim, account, base_environment(self._environ, account))
+            return _as_another(claim, account, base_environment(self._environ, account))
         if part is not None:
             environment = run_environment(claim, part.environment, home=account.home)
-            return replace(request, argv=part.argv, env=environment, cwd=_our_folder())
-        return replace(
-            request,
-            env=run_environment(claim, self._own_base, home=account.home),
-            cwd=working_folder(job.cwd, home=account.home),
-        )
+            return {"argv": part.argv, "env": environment, "cwd": _our_folder()}
+        return {
+            "env": run_environment(claim, self._own_base, home=account.home),
+            "cwd": working_folder(job.cwd, home=account.home),
+        }
 
     def _outcome(self, event: Event) -> Outcome | None:
         if isinstance(event, Exited):
@@ -268,25 +265,24 @@ def outcome_of(
     )
 
 
-def _as_another(
-    request: StartRequest, claim: Claim, account: Account, base: Mapping[str, str]
-) -> StartRequest:
-    """Return a request as another user.
+def _as_another(claim: Claim, account: Account, base: Mapping[str, str]) -> dict[str, Any]:
+    """Find the surroundings of a command as another user.
 
     Do not look at that user's files here, because a folder can lie on a file system that does not
     answer. Only the fork that becomes the user looks.
     """
     job = claim.job
     cwd = account.home if job.cwd is None else resolve_path(job.cwd, home=account.home)
-    request = replace(
-        request,
-        cwd=cwd or "/",
-        is_home=job.cwd is None,
-        identity=identity_of(account),
-    )
     file = None if job.env_file is None else resolve_path(job.env_file, home=account.home)
     above = {**job.env, **own_variables(claim, payload=job.payload)}
-    return replace(request, env=above, base_env=base, env_file=file)
+    return {
+        "cwd": cwd or "/",
+        "is_home": job.cwd is None,
+        "identity": identity_of(account),
+        "env": above,
+        "base_env": base,
+        "env_file": file,
+    }
 
 
 def _our_folder() -> str:

@@ -15,10 +15,10 @@ from edgecron.model.measures import (
     Active,
     Histogram,
     histogram_of,
-    step_of,
 )
 from edgecron.planning.retention import Retention, limits_at
 from edgecron.store.contract import Granted
+from edgecron.store.sqlite.ends import step_of
 from edgecron.store.sqlite.retention import prune
 from edgecron.store.sqlite.statistics import (
     count_active,

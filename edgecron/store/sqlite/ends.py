@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -22,7 +23,7 @@ from edgecron.model.claim import (
     error_code_of,
     rows_affected_of,
 )
-from edgecron.model.measures import DURATION_STEPS_MS, LATE_STEPS_MS, step_of
+from edgecron.model.measures import DURATION_STEPS_MS, LATE_STEPS_MS
 from edgecron.model.run import STATE_REFUSED, Reported, fits_state
 from edgecron.store.contract import Claimant, ClaimBatch, Decided, Ended, FinishBatch, Requeued
 from edgecron.store.sqlite.connection import Database
@@ -404,9 +405,9 @@ def _count_columns(
 ) -> dict[str, Any]:
     took_ms = outcome.duration_ms
     return {
-        "took": None if took_ms is None else _path_of(took_ms, DURATION_STEPS_MS),
+        "took": None if took_ms is None else f'$."{step_of(took_ms, DURATION_STEPS_MS)}"',
         "duration": took_ms,
-        "started": None if late_ms is None else _path_of(late_ms, LATE_STEPS_MS),
+        "started": None if late_ms is None else f'$."{step_of(late_ms, LATE_STEPS_MS)}"',
         "late": late_ms,
         "id": schedule_id,
         "execution": outcome.execution_id,
@@ -417,8 +418,10 @@ def _count_columns(
     }
 
 
-def _path_of(value_ms: int, steps_ms: Sequence[int]) -> str:
-    return f'$."{step_of(value_ms, steps_ms)}"'
+def step_of(value_ms: int, steps_ms: Sequence[int]) -> str:
+    """The name of the step that counts a value; see `histogram_of`."""
+    place = bisect_left(steps_ms, value_ms)
+    return str(steps_ms[place]) if place < len(steps_ms) else "more"
 
 
 def _error_of(outcome: Outcome) -> str:
