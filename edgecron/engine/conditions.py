@@ -7,6 +7,7 @@ conditions. While runs wait, the kernel reports changes of networks, power suppl
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,7 +24,6 @@ from edgecron.model.machine_conditions import (
 from edgecron.store.contract import Waited
 
 if TYPE_CHECKING:
-    from edgecron.engine.condition_commands import ConditionCommands
     from edgecron.engine.runners import Runners
     from edgecron.model.claim import Outcome
     from edgecron.model.schedule import ScheduleSpec
@@ -73,6 +73,13 @@ class _Check(NamedTuple):
     pause_ms: int
 
 
+class _Asked(NamedTuple):
+    """A command of a condition that is running. Its answer comes until then (monotonic)."""
+
+    condition: MachineCondition
+    until_ms: int
+
+
 def _kinds_of(one: Waited) -> set[Kind]:
     return {condition.kind for condition in find_of_machine((one.text,))}
 
@@ -98,7 +105,8 @@ class ConditionWatch:
         self._store = store
         self._runners = runners
         self._find_spec = find_spec
-        self._commands: ConditionCommands | None = None
+        self._commands: dict[int, _Asked] = {}  # by the numbers of their claims
+        self._last_number = 0
         self._said: dict[MachineCondition, str | None] = {}  # by commands, at their last end
         self._clock = clock
         self._machine = machine
@@ -160,15 +168,26 @@ class ConditionWatch:
         return self._known_at_ms.get(condition, now_ms - _FRESH_MS) > now_ms - _FRESH_MS
 
     def _ask(self, condition: MachineCondition, *, revision: int) -> None:
-        """Start the command of a condition."""
-        if self._commands is None:
-            # Not at the top: an engine without such conditions does not load it.
-            from edgecron.engine.condition_commands import ConditionCommands
+        """Start the command of a condition, unless it is running or can't be started now."""
+        # Not at the top: an engine without such conditions does not load it.
+        from edgecron.planning.condition_commands import command_claim, most_wait_ms
 
-            self._commands = ConditionCommands(
-                clock=self._clock, runners=self._runners, find_spec=self._find_spec
-            )
-        self._commands.ask(condition, schedule_id=condition.of, revision=revision)
+        now_ms = self._clock.monotonic_ms()
+        self._commands = {key: one for key, one in self._commands.items() if one.until_ms > now_ms}
+        spec = self._find_spec(condition.of, revision)
+        if spec is None or any(one.condition == condition for one in self._commands.values()):
+            return
+        self._last_number -= 1
+        claim = command_claim(
+            condition,
+            spec,
+            number=self._last_number,
+            token=os.urandom(8).hex(),
+            now_ms=self._clock.now_ms(),
+        )
+        if self._runners.ask(claim):
+            until_ms = now_ms + most_wait_ms(condition)
+            self._commands[self._last_number] = _Asked(condition, until_ms)
 
     def take_news(self) -> bool:
         """Note what commands have answered; whether they or the machine have told something new."""
@@ -179,10 +198,14 @@ class ConditionWatch:
         return has_reports or bool(outcomes)
 
     def _take_answers(self, outcomes: Sequence[Outcome]) -> None:
-        if self._commands is None:
-            return
+        from edgecron.planning.condition_commands import read_answer
+
         now_ms = self._clock.monotonic_ms()
-        for condition, is_met, note in self._commands.take(outcomes):
+        for outcome in outcomes:
+            asked = self._commands.pop(outcome.execution_id, None)
+            if asked is None:
+                continue  # It came too late.
+            condition, is_met, note = read_answer(asked.condition, outcome)
             self._said[condition] = note
             self.asked[condition] = now_ms
             self._known_at_ms[condition] = now_ms
