@@ -20,7 +20,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import UsageError
+from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.cli.plans import put_lines
 from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
@@ -137,8 +137,20 @@ def _show_changes(cli: Session, args: Namespace) -> int:
     elif has_older:
         cli.say(f"older changes: --before {shown[-1].revision}")
     if shown and before is None:
-        cli.say(f"undo the last change: {cli.command(f'undo {name}')}")
+        _say_undo(cli, client, name)
     return 0
+
+
+def _say_undo(cli: Session, client: Client, name: str) -> None:
+    """Say how to undo the last change, or why edgecron would refuse that."""
+    try:
+        client.plan_undo(name)
+    except EdgecronError as error:
+        cli.say(error.message)
+        if error.hint is not None:
+            cli.say(f"hint: {cli.complete_commands(error.hint)}")
+    else:
+        cli.say(f"undo the last change: {cli.command(f'undo {name}')}")
 
 
 def _show_run(cli: Session, client: Client, text: str, *, is_masked: bool) -> int:

@@ -149,6 +149,8 @@ class Undoing:
             before = self._log.find_before(first)
             if before is None:
                 raise self._pruned(schedule, f"before revision {first.revision}")
+            if not state and self._is_defined_as(schedule, before):
+                raise self._unchanged(schedule)
             schedule = self._write(schedule, before)
         if "next_run_at" in state:
             schedule = self._move_back(schedule, state["next_run_at"])
@@ -237,10 +239,7 @@ class Undoing:
             raise self._pruned(schedule, f"of revision {revision}")
         if is_removed:
             schedule = self._restore(schedule, removed_state)
-        is_same = wanted.spec == schedule.spec and wanted.compiled == self._store.compiled_of(
-            schedule
-        )
-        if not is_same:
+        if not self._is_defined_as(schedule, wanted):
             return self._write(schedule, wanted)
         if not is_removed:
             raise Conflict(
@@ -249,6 +248,21 @@ class Undoing:
                 hint=f"see: edgecron show {schedule.name} --changes",
             )
         return schedule
+
+    def _is_defined_as(self, schedule: Schedule, stored: StoredDefinition) -> bool:
+        is_same = stored.spec == schedule.spec
+        return is_same and stored.compiled == self._store.compiled_of(schedule)
+
+    def _unchanged(self, schedule: Schedule) -> Conflict:
+        """Make the error for an edit that set the option to its value, or a group's limit."""
+        name, group = schedule.name, schedule.spec.group
+        return Conflict(
+            f"there is nothing to undo: the last edit of schedule {name!r} changed none of its"
+            " options",
+            hint=f"choose a revision: edgecron show {name} --changes"
+            if group is None
+            else f"set the limit of group {group}: edgecron edit {name} --group {group}:N",
+        )
 
     def _pruned(self, schedule: Schedule, which: str) -> NotFound:
         kept = self._store.find_defined(schedule.id)
