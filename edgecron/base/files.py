@@ -13,13 +13,15 @@ user can change. Root follows no symbolic link at the end of a path; other users
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from edgecron.base.errors import InvalidInput, os_words
+from edgecron.base.errors import InvalidInput, NotSupported, os_words
 from edgecron.base.paths import is_root, resolve_path
 from edgecron.base.values import NamedTuple
 
@@ -204,11 +206,13 @@ def open_folder(folder: Path) -> Iterator[int]:
 def write_whole(
     path: Path, parts: Iterable[bytes], *, mode: int | None = None, owner: int | None = None
 ) -> None:
-    """Write a whole file or nothing. An existing file keeps its mode unless `mode` is given.
+    """Write a whole file or nothing.
 
-    A new file belongs to this user only. Root replaces an existing file only if it belongs to root
-    or to `owner`, who then keeps it. A special file, such as /dev/stdout, is written into. Raises
-    InvalidInput if another user could lead root elsewhere, and OSError.
+    An existing file keeps its mode and its extended attributes (ACLs, labels), unless `mode` is
+    given. A new file belongs to this user only. Root replaces an existing file only if it belongs
+    to root or to `owner`, who then keeps it. A special file, such as /dev/stdout, is written into.
+    Raises InvalidInput if another user could lead root elsewhere, NotSupported if an attribute
+    can't be kept, and OSError.
     """
     if os.fspath(path).startswith(_DESCRIPTORS):
         with path.open("wb") as special:
@@ -293,10 +297,11 @@ def _replace(
             written.flush()
             if present is not None and os.geteuid() == 0:
                 os.fchown(descriptor, present.st_uid, present.st_gid)
-            if mode is None and present is not None:
-                mode = stat.S_IMODE(present.st_mode)
             if mode is not None:
                 os.fchmod(descriptor, mode)
+            elif present is not None:
+                os.fchmod(descriptor, stat.S_IMODE(present.st_mode))
+                _copy_attributes(name, folder_fd, descriptor)
             os.fsync(descriptor)
         os.rename(temporary, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
     except BaseException:  # Ctrl-C, too, leaves no half of a file.
@@ -304,6 +309,39 @@ def _replace(
         raise
     with suppress(OSError):  # Not every file system lets us ask.
         os.fsync(folder_fd)
+
+
+def _copy_attributes(name: str, folder_fd: int, descriptor: int) -> None:
+    """Give a file the extended attributes of the file that it replaces. Raises NotSupported."""
+    if sys.platform != "linux":
+        return
+    new = _attributes_of(descriptor)
+    present_fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder_fd)
+    try:
+        for attribute in _attributes_of(present_fd):
+            value = os.getxattr(present_fd, attribute)
+            # Often, the folder gave the new file the same label, which this user can't set.
+            if attribute in new and os.getxattr(descriptor, attribute) == value:
+                continue
+            try:
+                os.setxattr(descriptor, attribute, value)
+            except OSError as error:
+                raise NotSupported(
+                    f"{name} can't be replaced: it would lose its attribute {attribute}"
+                    f" ({os_words(error, is_named=True)})",
+                    hint=f"see its attributes: getfattr -d -m - {_quoted(Path(name))}",
+                ) from error
+    finally:
+        os.close(present_fd)
+
+
+def _attributes_of(descriptor: int) -> list[str]:
+    try:
+        return os.listxattr(descriptor)
+    except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:  # The file system has none.
+            return []
+        raise
 
 
 def open_private(path: Path | str, flags: int) -> int:
