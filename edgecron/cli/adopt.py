@@ -118,14 +118,21 @@ def _find_jobs(cli: Session, book: Book, names: Sequence[str], root: Path) -> di
             hint = "see all: edgecron scan --all" if close is None else f"did you mean {close}?"
             raise NotFound(f"no job {name!r} was found on this machine", hint=hint)
         if found[name].spec is None:
-            reason = found[name].reason or ""
             raise NotSupported(
-                f"{name} can't be adopted: {reason}",
-                hint="see its name as root: sudo edgecron scan"
-                if reason.endswith("as root")
-                else "see: edgecron help moving",
+                f"{name} can't be adopted: {found[name].reason}",
+                hint=_hint_for(found[name]),
             )
     return {name: found[name] for name in names if name not in begun}
+
+
+def _hint_for(job: MachineJob) -> str:
+    """Return the command that adopts a job as another user, or where to read on."""
+    match job.become:
+        case None:
+            return "see: edgecron help moving"
+        case "sudo":  # Root sees more jobs, so a name there can mean another one.
+            return "see its name as root: sudo edgecron scan"
+    return f"{job.become} edgecron adopt {job.name}"
 
 
 def _spec_of(cli: Session, job: MachineJob) -> ScheduleSpec:

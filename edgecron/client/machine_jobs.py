@@ -35,7 +35,8 @@ class MachineJob:
     starts.
     `mail_rules` has the addresses of MAILTO by the rule for notices that `spec` names.
     `is_caught_up`: whether its program runs it later if the machine slept; None if this does not
-    apply. `notes` are facts for people.
+    apply. `notes` are facts for people. `become`: the words before the command of the user who can
+    adopt it; None if no other user can.
     """
 
     name: str
@@ -48,6 +49,7 @@ class MachineJob:
     raw: str | None = None
     spec: ScheduleSpec | None = None
     reason: str | None = None
+    become: str | None = None
     notes: tuple[str, ...] = ()
     service: str | None = None
     mail_rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

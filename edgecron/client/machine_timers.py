@@ -42,6 +42,7 @@ class Account(NamedTuple):
     """A user of a system, with the home folder below the root."""
 
     name: str
+    uid: str
     home: Path
 
 
@@ -150,6 +151,8 @@ def read_timers(files: MachineFiles) -> Iterator[MachineJob]:
                 source=f"{job.source} of {account.name}",
                 spec=None,
                 reason=f"it is a timer of {account.name}: adopt it as {account.name}",
+                # systemctl --user finds the user's service manager by this variable.
+                become=f"sudo -u {account.name} XDG_RUNTIME_DIR=/run/user/{account.uid}",
                 notes=() if lingers else (f"it runs only while {account.name} is logged in",),
             )
 
@@ -166,15 +169,15 @@ def _accounts(files: MachineFiles) -> Iterator[Account]:
     """Yield the users of the system below the root that have a home folder."""
     root, seen = files.root, set[str]()
     if is_this_system(root):
-        homes = [(entry.pw_name, entry.pw_dir) for entry in pwd.getpwall()]
+        homes = [(entry.pw_name, str(entry.pw_uid), entry.pw_dir) for entry in pwd.getpwall()]
     else:
         content = (files.read(root / "etc/passwd") or b"").decode("utf-8", "replace")
         rows = [line.split(":") for line in content.splitlines()]
-        homes = [(row[0], row[5]) for row in rows if len(row) > 5]
-    for name, home in homes:
+        homes = [(row[0], row[2], row[5]) for row in rows if len(row) > 5]
+    for name, uid, home in homes:
         if home.strip("/") and home not in seen:  # "/" and shared homes are nobody's own.
             seen.add(home)
-            yield Account(name, root / home.lstrip("/"))
+            yield Account(name, uid, root / home.lstrip("/"))
 
 
 def _active_timers(*scope: str) -> frozenset[str] | None:
@@ -223,10 +226,11 @@ def _timer_job(
     if service is None and units.is_masked(started):
         reason = f"its service {started.full} is masked"
     reason = reason or _why_fixed(
-        units.files.shown(units.find(name) or Path()), links, is_active=is_active
+        name.full, units.files.shown(units.find(name) or Path()), links, is_active=is_active
     )
+    become = None
     if reason is None and not is_user and not is_root():
-        reason = "it is a timer of the system: adopt it as root"
+        reason, become = "it is a timer of the system: adopt it as root", "sudo"
     notes = reading.notes
     if links and is_active is False:
         notes = (*notes, f"systemd has not started it; see why: systemctl status {name.full}")
@@ -245,6 +249,7 @@ def _timer_job(
         timezone=reading.timezone,
         spec=reading.spec if reason is None else None,
         reason=reason,
+        become=become,
         notes=notes,
         service=started.full,
         is_enabled=bool(links) or is_active is True,
@@ -257,7 +262,7 @@ def _stem(name: UnitName) -> str:
     return suggest_stem(f"/{name.full.removesuffix('.timer').replace('/', '-')}")
 
 
-def _why_fixed(file: str, links: Sequence[str], *, is_active: bool | None) -> str | None:
+def _why_fixed(name: str, file: str, links: Sequence[str], *, is_active: bool | None) -> str | None:
     """Say why a timer can't be disabled for good; None if it can."""
     if any("/systemd/generator" in path for path in (file, *links)):
         return "a generator makes it at each boot"
@@ -266,7 +271,7 @@ def _why_fixed(file: str, links: Sequence[str], *, is_active: bool | None) -> st
     if any(path.startswith(("/usr/", "/lib/")) for path in links):
         return "it is a fixed part of its package"
     if any(path.startswith("/etc/systemd/user/") for path in links):
-        return "it runs for every user who logs in"
+        return f"it runs for every user: add the job, then use systemctl --user mask {name}"
     if is_active and not links:
         return "it was started by hand, and is not enabled"
     return None

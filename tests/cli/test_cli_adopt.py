@@ -7,6 +7,7 @@ import os
 import resource
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -234,6 +235,9 @@ def test_a_schedule_that_was_given_back_is_not_restored(
             "error: schedule 'copy' can't be restored: it was given back to cron, which runs it now"
         ) in said.err
         assert "hint: to move it again, find its name: edgecron scan" in said.err
+    shown = edgecron("show", "copy", "--changes")
+    assert "which runs it now\nhint: to move it again, find its name: edgecron scan\n" in shown.err
+    assert "undo the last change" not in shown.err
     assert schedules(edgecron) == {}
     assert crontab.read_text() == CRONTAB
 
@@ -284,6 +288,72 @@ def test_what_cannot_be_carried_over_is_refused_with_the_reason(
     assert said.code == 1
     assert "random can't be adopted: minute is '0~9'" in said.err
     assert not database.exists()
+
+
+def test_a_timer_of_another_user_names_the_command_that_adopts_it(
+    adopt: Adopt, machine: Machine
+) -> None:
+    machine.write("etc/passwd", "anna:x:5001:5001::/home/anna:/bin/sh\n")
+    machine.write("home/anna/.config/systemd/user/copy.timer", DAILY)
+    machine.write("home/anna/.config/systemd/user/copy.service", "[Service]\nExecStart=/opt/copy\n")
+    machine.link_timer("copy", "home/anna/.config/systemd/user")
+
+    said = adopt("copy")
+
+    assert said.code == 1
+    assert said.err == (
+        "error: copy can't be adopted: it is a timer of anna: adopt it as anna\n"
+        "hint: sudo -u anna XDG_RUNTIME_DIR=/run/user/5001 edgecron adopt copy\n"
+    )
+
+
+def acl_for(uid: int) -> bytes:
+    """An access control list that also lets another user read: see acl(5)."""
+    nobody = 0xFFFFFFFF
+    entries = ((1, 6, nobody), (2, 4, uid), (4, 4, nobody), (0x10, 4, nobody), (0x20, 0, nobody))
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+def test_a_crontab_keeps_its_acl_and_its_other_attributes(adopt: Adopt, machine: Machine) -> None:
+    crontab = machine.write("etc/crontab", f"17 * * * * {user_name()} /opt/hour\n", mode=0o640)
+    wanted = {"system.posix_acl_access": acl_for(5001), "user.note": b"mine"}
+    for name, value in wanted.items():
+        os.setxattr(crontab, name, value)
+    kept = []
+
+    for words in (("hour",), ("--undo", "hour")):
+        assert adopt(*words).code == 0
+        kept.append({name: os.getxattr(crontab, name) for name in wanted})
+
+    assert kept == [wanted, wanted]
+
+
+@as_root
+def test_a_crontab_whose_label_would_be_lost_stays_as_it_was(tmp_path: Path) -> None:
+    user = identity()
+
+    def become() -> None:
+        sys.stderr = (tmp_path / "said").open("w", buffering=1)
+        os.setgroups([])
+        os.setgid(user.gid)
+        os.setuid(user.uid)
+
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        machine = Machine(Path(folder, "root"))
+        crontab = machine.write("var/spool/cron/crontabs/nobody", "17 * * * * /opt/hour\n")
+        for path in (crontab.parent, crontab):
+            os.chown(path, user.uid, user.gid)
+        os.setxattr(crontab, "security.edgecron-test", b"label")
+        words = ("--db", f"{folder}/a.db", "adopt", "--root", str(machine.root), "hour")
+        ended = in_child(*words, prepare=become)
+        left = crontab.read_text()
+
+    assert ended == 1
+    assert left == "17 * * * * /opt/hour\n"
+    assert ("it would lose its attribute security.edgecron-test (operation not permitted)") in (
+        tmp_path / "said"
+    ).read_text()
 
 
 @as_root

@@ -130,7 +130,10 @@ def test_timers_are_read_with_their_drop_ins_and_links(machine: Machine, scan: A
         ("run/systemd/generator", "a generator makes it at each boot"),
         ("run/systemd/transient", "it lasts only until the next boot"),
         ("run/systemd/system", "it lasts only until the next boot"),
-        ("etc/systemd/user", "it runs for every user who logs in"),
+        (
+            "etc/systemd/user",
+            "it runs for every user: add the job, then use systemctl --user mask copy.timer",
+        ),
     ],
 )
 def test_a_timer_that_cannot_be_disabled_for_good_has_a_reason(
