@@ -16,7 +16,7 @@ from edgecron.engine.claim import ScheduleCache
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.presence import Presence
 from edgecron.engine.retiming import STEP_MS as RETIMING_STEP_MS
-from edgecron.engine.retiming import Retiming, Visited
+from edgecron.engine.retiming import Retiming, Visited, ZoneWatch
 from edgecron.model.choices import MINUTE_MS, Hold
 from edgecron.planning.corrections import (
     LARGE_MS,
@@ -28,19 +28,15 @@ from edgecron.planning.corrections import (
     plan_rebase,
     plan_repair,
     plan_repeat,
-    plan_rezone,
     plan_timeless,
     resolve_hold,
     resolve_mark_ms,
 )
-from edgecron.planning.times import find_outdated
-from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store
 
 _STEP_MS = 1_000  # less is the slewing of a synchronised clock, or a late read
-_ZONE_LOOK_MS = 30_000
 _TRUST_LOOK_MS = 30_000  # the kernel wakes nobody when its clock becomes synchronised
 _AT_ONCE = 256  # schedules without a next time that one look settles, at most
 _SLICE = 16  # of these in one transaction
@@ -104,11 +100,7 @@ class ClockWatch:
         self._back_ms: int | None = None  # by how much the clock was seen to be set back
         self._must_settle = True
         self._has_resumed = False
-        self._must_look_at_zone = True
-        self._zone_stamp: tuple[object, ...] = ()
-        self.local_timezone: str | None = None  # the mark of the local zone at the last look
-        self._zone_look_at_ms = 0
-        self._swept_zones: tuple[str | None, ...] = ()  # by which the times are being checked
+        self.zones = ZoneWatch(store=store, retiming=self._retiming, events=events)
 
     @property
     def wake_ms(self) -> int | None:
@@ -144,10 +136,10 @@ class ClockWatch:
             return True
         if self._must_repair or self._must_rebase or self._must_repeat or self._must_settle:
             return True
-        if self._must_look_at_zone or self._retiming.unfinished:
+        if self.zones.must_look or self._retiming.unfinished:
             return True
         reading, is_synchronised = self._read(), self._clock.is_synchronised()
-        if self._is_news(reading) or local_zone_stamp() != self._zone_stamp:
+        if self._is_news(reading) or self.zones.has_news():
             return True
         mark_ms = self._mark_ms + max(0, reading.boottime_ms - self._last.boottime_ms)
         if is_synchronised:
@@ -185,7 +177,10 @@ class ClockWatch:
                 self._repeat(reading.now_ms)
             if self._must_settle:
                 self._must_settle = not self._settle_timeless(reading)
-            self._keep_zones(reading)
+            if self.zones.must_look or reading.monotonic_ms >= self.zones.look_at_ms:
+                self._marks = self.zones.look(
+                    self._marks, now_ms=reading.now_ms, monotonic_ms=reading.monotonic_ms
+                )
             if self._must_repair:
                 return Hold.ALL  # Times of a wrong clock might seem due.
         elif self._hold is Hold.CALENDAR:
@@ -224,13 +219,13 @@ class ClockWatch:
         if asleep_ms > _STEP_MS:
             self._presence.note_asleep(self._last.boottime_ms, reading.boottime_ms)
             self._report(EventKind.RESUMED, {"asleep_s": round(asleep_ms / 1000, 1)})
-            self._must_look_at_zone = self._has_resumed = True
+            self.zones.must_look = self._has_resumed = True
         set_ms = reading.set_since(self._last)
         has_begun_to_repeat = "repeat" in self._retiming.unfinished
         if abs(set_ms) > _STEP_MS:
             self._retiming.restart()
             self._report(EventKind.CLOCK_SET, {"by_s": round(set_ms / 1000, 1)})
-            self._must_look_at_zone = True
+            self.zones.must_look = True
         if set_ms > _STEP_MS and self._distrusted_at_ms is None:
             self._presence.note_set_forward(reading.boottime_ms, set_ms)
         self._has_stepped_back |= set_ms < -_STEP_MS
@@ -383,63 +378,6 @@ class ClockWatch:
         for (change, _, _), ok in zip(settled, done, strict=True):
             if ok and change.has_moved:
                 self._retiming.report_moved(change, "missing")
-
-    # Zones.
-
-    def _keep_zones(self, reading: _Reading) -> None:
-        """Compute times again if the local zone or the version of tzdata has changed."""
-        if not self._must_look_at_zone and reading.monotonic_ms < self._zone_look_at_ms:
-            return
-        assert self._marks is not None
-        stamp = local_zone_stamp()
-        if stamp != self._zone_stamp or self._must_look_at_zone:
-            self.local_timezone = local_zone_mark()
-            wanted = replace(
-                self._marks, tzdata_version=tzdata_version(), local_timezone=self.local_timezone
-            )
-            if wanted != self._marks and not self._rezone(self._marks, wanted, reading.now_ms):
-                return  # Other engines were faster; the next look sees what is left.
-        self._zone_stamp = stamp
-        self._must_look_at_zone = False
-        self._zone_look_at_ms = reading.monotonic_ms + _ZONE_LOOK_MS
-
-    def _rezone(self, before: ClockMarks, wanted: ClockMarks, now_ms: int) -> bool:
-        is_new_tzdata = before.tzdata_version not in (None, wanted.tzdata_version)
-        # None before the first engine: a shell with another TZ might have computed the times.
-        is_new_local = before.local_timezone != wanted.local_timezone
-        done = True
-        if wanted.zones != self._swept_zones:
-            self._retiming.forget("rezone")  # What is done was done by other rules.
-            self._swept_zones = wanted.zones
-        if is_new_tzdata or is_new_local:
-            has_begun = "rezone" in self._retiming.unfinished
-            if is_new_tzdata and not has_begun:
-                self._report_versions(
-                    EventKind.TZDATA_CHANGED, before.tzdata_version, wanted.tzdata_version
-                )
-            if is_new_local and before.local_timezone is not None and not has_begun:
-                self._report_versions(
-                    EventKind.LOCAL_ZONE_CHANGED, before.local_timezone, wanted.local_timezone
-                )
-            done = self._retiming.sweep(
-                "rezone",
-                lambda ids: self._store.find_times(
-                    find_outdated(self._store.find_zoned(ids=ids), only_local=not is_new_tzdata)
-                ),
-                lambda timing, kept: (
-                    None if timing is None else plan_rezone(timing, kept, now_ms=now_ms)
-                ),
-                reason="tzdata" if is_new_tzdata else "timezone",
-            )
-        if done:
-            self._store.retime((), marks=wanted)
-            self._marks = replace(
-                wanted, trusted_high_ms=self._marks.trusted_high_ms if self._marks else None
-            )
-        return done
-
-    def _report_versions(self, kind: EventKind, before: str | None, after: str | None) -> None:
-        self._report(kind, {"was": before, "now": after})
 
     def _report(self, kind: EventKind, details: dict[str, object] | None = None) -> None:
         self._events.report(kind, details=details)

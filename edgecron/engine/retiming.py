@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import SENSELESS
-from edgecron.base.values import NamedTuple, dataclass
+from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.engine.claim import ScheduleCache
 from edgecron.engine.events import EventKind, EventReporter
-from edgecron.planning.corrections import KeptTimes, Retimed
+from edgecron.planning.corrections import ClockMarks, KeptTimes, Retimed, plan_rezone
 from edgecron.planning.next_fire import Timing
+from edgecron.planning.times import find_outdated
+from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store
@@ -182,3 +184,82 @@ class Retiming:
             if fire is not None:
                 details[name] = fire.due_ms
         self._events.report(EventKind.RETIMED, None, change.kept.name, details)
+
+
+_ZONE_LOOK_MS = 30_000
+
+
+class ZoneWatch:
+    """Compute times again if the local zone or the version of tzdata has changed.
+
+    `must_look`: the next look is not to wait for `look_at_ms` (monotonic). `local_timezone` is the
+    mark of the local zone at the last look.
+    """
+
+    def __init__(self, *, store: Store, retiming: Retiming, events: EventReporter) -> None:
+        self._store = store
+        self._retiming = retiming
+        self._events = events
+        self.must_look = True
+        self.look_at_ms = 0
+        self.local_timezone: str | None = None
+        self._stamp: tuple[object, ...] = ()
+        self._swept: tuple[str | None, ...] = ()  # the zones by which times are being checked
+
+    def has_news(self) -> bool:
+        """Whether the local zone might have changed since the last look. Costs little."""
+        return local_zone_stamp() != self._stamp
+
+    def look(self, marks: ClockMarks, *, now_ms: int, monotonic_ms: int) -> ClockMarks:
+        """Look at the zones, and correct times; the marks of the database afterwards."""
+        stamp = local_zone_stamp()
+        if stamp != self._stamp or self.must_look:
+            self.local_timezone = local_zone_mark()
+            wanted = replace(
+                marks, tzdata_version=tzdata_version(), local_timezone=self.local_timezone
+            )
+            if wanted != marks and not self._rezone(marks, wanted, now_ms):
+                return marks  # Other engines were faster; the next look sees what is left.
+            marks = wanted
+        self._stamp = stamp
+        self.must_look = False
+        self.look_at_ms = monotonic_ms + _ZONE_LOOK_MS
+        return marks
+
+    def _rezone(self, before: ClockMarks, wanted: ClockMarks, now_ms: int) -> bool:
+        is_new_tzdata = before.tzdata_version not in (None, wanted.tzdata_version)
+        # None before the first engine: a shell with another TZ might have computed the times.
+        is_new_local = before.local_timezone != wanted.local_timezone
+        if wanted.zones != self._swept:
+            self._retiming.forget("rezone")  # What is done was done by other rules.
+            self._swept = wanted.zones
+        if is_new_tzdata or is_new_local:
+            if "rezone" not in self._retiming.unfinished:
+                self._report_changes(before, wanted, is_new_tzdata=is_new_tzdata)
+            done = self._retiming.sweep(
+                "rezone",
+                lambda ids: self._store.find_times(
+                    find_outdated(self._store.find_zoned(ids=ids), only_local=not is_new_tzdata)
+                ),
+                lambda timing, kept: (
+                    None if timing is None else plan_rezone(timing, kept, now_ms=now_ms)
+                ),
+                reason="tzdata" if is_new_tzdata else "timezone",
+            )
+            if not done:
+                return False
+        self._store.retime((), marks=wanted)
+        return True
+
+    def _report_changes(
+        self, before: ClockMarks, wanted: ClockMarks, *, is_new_tzdata: bool
+    ) -> None:
+        if is_new_tzdata:
+            details: dict[str, object] = {
+                "was": before.tzdata_version,
+                "now": wanted.tzdata_version,
+            }
+            self._events.report(EventKind.TZDATA_CHANGED, details=details)
+        if before.local_timezone not in (None, wanted.local_timezone):
+            details = {"was": before.local_timezone, "now": wanted.local_timezone}
+            self._events.report(EventKind.LOCAL_ZONE_CHANGED, details=details)

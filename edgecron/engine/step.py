@@ -209,7 +209,7 @@ class Engine:
         hold = Hold.NOTHING
         if not self._is_for_one_run:
             hold = self._clock_watch.look(has_changed=has_changed)
-            self._registration.note_zone(self._clock_watch.local_timezone)
+            self._registration.note_zone(self._clock_watch.zones.local_timezone)
         self._last_hold = hold
         if self._clock_watch.take_resumed():
             self.conditions.settle()
