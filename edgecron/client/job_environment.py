@@ -16,13 +16,15 @@ from edgecron.base.values import NamedTuple, dataclass
 from edgecron.client.engine_words import find_living
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
 from edgecron.model.job import Job
-from edgecron.supervisor.accounts import NotRunnable, find_account, own_account
 from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
 from edgecron.supervisor.environment import (
     OF_ACCOUNT,
     OF_EACH_RUN,
     OF_FOLLOW_UP,
+    NotRunnable,
     base_environment,
+    find_account,
+    own_account,
     resolve_path,
 )
 

@@ -17,8 +17,13 @@ from edgecron.embedding.travel_calls import CallsInTurn, Lasts, Stage
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.claim import Claim, Outcome, Output, OutputChunk, Stall, Stream
 from edgecron.model.run import Reported
-from edgecron.supervisor.accounts import NotRunnable, own_account
-from edgecron.supervisor.environment import base_environment, run_environment, working_folder
+from edgecron.supervisor.environment import (
+    NotRunnable,
+    base_environment,
+    own_account,
+    run_environment,
+    working_folder,
+)
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.results import VARIABLE, Left, split_result, take_result
 

@@ -15,16 +15,14 @@ from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome, Stall
 from edgecron.model.job import Job
 from edgecron.model.run import Reported
 from edgecron.model.run_limits import read_cpu_max, read_ionice, read_memory_max
-from edgecron.supervisor.accounts import (
+from edgecron.supervisor.environment import (
+    SHELL,
     Account,
     NotRunnable,
+    base_environment,
     find_account,
     identity_of,
     own_account,
-)
-from edgecron.supervisor.environment import (
-    SHELL,
-    base_environment,
     own_variables,
     resolve_path,
     run_environment,

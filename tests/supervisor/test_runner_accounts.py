@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.supervisor.accounts import (
+from edgecron.supervisor.environment import (
     DAY_MS,
     Account,
     NotRunnable,

@@ -12,10 +12,10 @@ import pytest
 from edgecron.model.choices import Cause, JobKind
 from edgecron.model.claim import Claim
 from edgecron.model.job import Job
-from edgecron.supervisor.accounts import Account
 from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
 from edgecron.supervisor.environment import (
     DEFAULT_PATH,
+    Account,
     base_environment,
     idempotency_key,
     resolve_path,
