@@ -6,6 +6,7 @@ from contextlib import closing
 from datetime import UTC
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -17,6 +18,8 @@ from edgecron.model.job import Job
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
+from edgecron.views.phrases import note_words
+from edgecron.views.run_words import run_sentence
 from edgecron.views.schedule_words import active_lines
 from tests.support.clock import FakeClock
 from tests.support.fakemachine import FakeMachine, FakeReports
@@ -119,6 +122,20 @@ def test_a_run_is_suspended_and_continues_when_its_condition_is_true_again(
     assert (before, laptop.shown()) == ("running", "success")
     kinds = [event.kind for event in laptop.story.world.events]
     assert kinds.count(EventKind.SUSPENDED) == kinds.count(EventKind.CONTINUED) == 1
+
+
+def test_the_time_of_a_suspension_is_shown_as_local_time(laptop: Laptop) -> None:
+    laptop.start("ac-power", lost=WhileLost.SUSPEND)
+    laptop.story.after_s(100.25)
+    laptop.set_on_mains(False)
+    laptop.story.after_s(5)
+    run, now = laptop.run(), laptop.story.client.now()
+    here = ZoneInfo("Europe/Berlin")
+
+    words = "suspended since 01:01:45: it waits for AC power"
+    assert run.error_msg == "suspended since 2026-03-09T00:01:45.250Z: it waits for AC power"
+    assert note_words(run, zone=here, now=now) == words
+    assert words in run_sentence(run, zone=here, now=now)
 
 
 def test_what_the_machine_can_not_tell_ends_no_run(laptop: Laptop) -> None:
