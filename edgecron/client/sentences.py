@@ -150,6 +150,7 @@ def _until(outlook: Outlook, zone: tzinfo) -> str:
     until = outlook.schedule.spec.until_at
     return local_time(until, zone=zone, absent="")
 
+        Idle.EXCLUDED: "none: its windows exclude the rest of its times",
 
 def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
     """Say which schedules it follows, and when they come next."""

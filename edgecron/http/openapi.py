@@ -70,6 +70,7 @@ _SCHEDULE: Mapping[str, Shape] = {
 _DETAILS = {
     *(option.name for option in JOB_OPTIONS),
     *("counts", "decided_until", "document", "gone_upstreams", "is_active", "is_done"),
+    "is_excluded",
     *("is_timezone_default", "last_error", "last_execution_id", "last_success_at", "next_source"),
     *("payload_text", "planned_count", "pruned_until", "upcoming"),
 }

@@ -28,6 +28,7 @@ class Idle(StrEnum):
     UPSTREAM = "upstream"  # it waits for the end of another schedule's run
     BOOT = "boot"  # it waits for the next boot of the machine
     DONE = "done"  # its triggers have no more times
+    EXCLUDED = "excluded"  # its windows exclude the rest of its times
     NO_NEXT = "no_next"  # an engine has to compute its next time
 
 
@@ -36,7 +37,8 @@ class Standing(NamedTuple):
 
     `last_status` is the value of a Status. If a schedule has no next time, `is_done` means that it
     gets none, and `is_active` that a run is queued or running. `gone_upstreams` are schedules that
-    it follows and that do not exist.
+    it follows and that do not exist. `is_excluded`: windows exclude the next time, and no other
+    time follows.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Standing(NamedTuple):
     is_active: bool = False
     gone_upstreams: tuple[str, ...] = ()
     timezone: str | None = "local"
+    is_excluded: bool = False
 
 
 def standing_of(schedule: Schedule) -> Standing:
@@ -79,6 +82,7 @@ def standing_of(schedule: Schedule) -> Standing:
         is_active=schedule.is_active,
         gone_upstreams=schedule.gone_upstreams,
         timezone=spec.timezone,
+        is_excluded=schedule.is_excluded,
     )
 
 
@@ -90,6 +94,8 @@ def find_idle(standing: Standing, *, now: datetime) -> Idle | None:
         return Idle.BROKEN
     if not standing.enabled:
         return Idle.PAUSED
+    if standing.is_excluded:
+        return Idle.EXCLUDED
     if standing.next_run_at is not None:
         return None
     if standing.max_runs is not None and standing.planned_count >= standing.max_runs:
@@ -137,6 +143,7 @@ def idle_words(standing: Standing, *, now: datetime) -> str | None:
         Idle.UPSTREAM: _upstream_words(standing),
         Idle.BOOT: "at boot",
         Idle.DONE: f"{done}: no more times",
+        Idle.EXCLUDED: f"{done}: no more times within its windows",
         Idle.NO_NEXT: "missing; an engine will compute it",
     }[idle]
 
@@ -152,7 +159,7 @@ def _upstream_words(standing: Standing) -> str:
 
 
 MOST_RECENT = 20  # runs that a line shows
-_FINISHED = frozenset({Idle.MAX_RUNS, Idle.ENDED, Idle.DONE})
+_FINISHED = frozenset({Idle.MAX_RUNS, Idle.ENDED, Idle.DONE, Idle.EXCLUDED})
 
 
 class SortBy(StrEnum):

@@ -120,6 +120,7 @@ class Schedule:
     vanished_at: datetime | None  # since then, no engine of its program offers it
     is_done: bool = False  # it has no next time and gets none
     is_active: bool = False  # it has no next time, and a run is queued or running
+    is_excluded: bool = False  # windows exclude its next time, and no other time follows
     gone_upstreams: tuple[str, ...] = ()  # schedules that it follows and that do not exist
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 
@@ -10,8 +10,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.model.choices import CatchUp
 from edgecron.model.schedule import Schedule
-from edgecron.planning.next_fire import Timing, next_fires
-from edgecron.planning.windows import windows_of
+from edgecron.planning.next_fire import Missed, Timing, excluded_until, next_fires
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +42,8 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
         return
     if schedule.paused_until is not None and schedule.next_plan_at < schedule.paused_until:
         return  # The pause holds it until its end, when it is recorded; nothing follows.
-    if _is_skipped(schedule):
-        return  # A window excludes it, and nothing follows.
+    if schedule.is_excluded:
+        return
     first = UpcomingFire(
         schedule=schedule.name,
         plan_at=schedule.next_plan_at,
@@ -69,11 +68,13 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
         )
 
 
-def _is_skipped(schedule: Schedule) -> bool:
-    windows = windows_of(schedule.spec.policies, schedule.spec.timezone)
-    if windows is None or schedule.next_plan_at is None:
-        return False
-    return not windows.is_open(to_ms(schedule.next_plan_at))
+def excluded_before(timing: Timing, after_ms: int, plans_ms: Iterable[int]) -> list[Missed]:
+    """The times that windows exclude before each of these plan times, as one range each."""
+    found = []
+    for plan_ms in plans_ms:
+        found.append(excluded_until(timing, decided_until_ms=after_ms, until_ms=plan_ms - 1))
+        after_ms = plan_ms
+    return [one for one in found if one is not None]
 
 
 def in_order(

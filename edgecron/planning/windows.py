@@ -7,9 +7,11 @@ hour counts in both passes. Instants are milliseconds since 1970.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
+from edgecron.base.errors import InvalidInput, UnknownTimezone
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import ON_TIME_MS
 from edgecron.model.options import Policies
@@ -116,3 +118,11 @@ def find_windows(
 
 
 _windows = lru_cache(maxsize=256)(Windows)
+def excludes(policies: Policies, timezone: str | None, at_ms: int) -> bool:
+    """Whether the windows of a schedule exclude an instant. An unknown zone excludes nothing."""
+    with suppress(UnknownTimezone):
+        windows = windows_of(policies, timezone)
+        return windows is not None and not windows.is_open(at_ms)
+    return False
+
+

@@ -116,7 +116,9 @@ def next_sentence(
     schedule: Schedule, *, zone: tzinfo, now: datetime, is_clock_trusted: bool
 ) -> str:
     """Say the next time in full, local and how far away; see `next_words`."""
-    if schedule.next_run_at is None or schedule.vanished_at is not None:
+    if (
+        schedule.next_run_at is None or schedule.vanished_at is not None or schedule.is_excluded
+    ):
         standing = standing_of(schedule)
         words = next_words(standing, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
         return f"next: {words}"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from edgecron.base.errors import Conflict
 from edgecron.base.units import from_ms
 from edgecron.base.values import replace
 from edgecron.model.choices import Overlap, Reason, Status, WaitsFor
+from edgecron.model.listing import Idle
 from edgecron.model.options import Policies
+from edgecron.views.acts import closed_words
+from edgecron.views.phrases import next_words
 from tests.support.clock import FakeClock
 from tests.support.fakemachine import FakeMachine, FakeReports
 from tests.support.story import START_MS, Story
@@ -170,6 +174,43 @@ def test_a_run_held_until_its_window_replaces_no_run_before(story: Story) -> Non
     story.add("other", "after feed:any")
     until(story, "04:30")
     assert story.statuses("feed") == ["running"]
+
+
+def test_a_schedule_with_only_excluded_times_left_shows_no_next_run(story: Story) -> None:
+    ends_at = from_ms(START_MS + 12 * HOUR_S * 1000)
+    policies = Policies(between=("21:00-23:00",))
+    story.add("poll", "0 4,22 * * *", policies=policies, until_at=ends_at)
+    now = story.client.now()
+    [before] = story.client.standings()
+    until(story, "22:30")
+
+    [standing] = story.client.standings()
+    words = next_words(standing, zone=UTC, now=now, is_clock_trusted=True)
+    assert next_words(before, zone=UTC, now=now, is_clock_trusted=True) == "22:00:00, in 2 h"
+    assert words == "done: no more times within its windows"
+    assert story.client.outlook("poll").idle is Idle.EXCLUDED
+    assert list(story.client.upcoming()) == []
+    with pytest.raises(Conflict, match="no more times within its windows"):
+        story.client.reschedule("poll", from_ms(START_MS + 11 * HOUR_S * 1000))
+
+    until(story, "04:30")
+    assert story.statuses("poll") == ["success", "skipped:excluded"]
+
+
+def test_a_run_that_is_moved_to_a_closed_hour_waits_and_a_warning_says_so(story: Story) -> None:
+    story.add("backup", "0 22 * * *", policies=Policies(between=NIGHT))
+    assert closed_words(story.client.schedule("backup"), zone=UTC) is None
+
+    moved = story.client.reschedule("backup", from_ms(START_MS + 30 * 60_000))
+
+    assert closed_words(moved, zone=UTC) == (
+        "2026-03-08 20:30:00 is outside the windows of backup (between 21:00-05:00):"
+        " the run waits until 2026-03-08 21:00:00"
+    )
+    until(story, "20:45")
+    assert story.bodies("backup") == 0
+    until(story, "21:00")
+    assert story.bodies("backup") == 1
 
 
 def test_an_explanation_of_a_closed_hour_names_the_window(story: Story) -> None:

@@ -18,7 +18,7 @@ from edgecron.model.option_types import Option, OptionType
 from edgecron.model.options import JOB_OPTIONS, POLICIES, Policies
 from edgecron.model.run import Execution, read_progress
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
-from edgecron.planning.windows import Windows, find_windows
+from edgecron.planning.windows import Windows, excludes, find_windows
 from edgecron.store.sqlite.statements import RESTORE
 
 # The columns of a definition. A revision's snapshot is a JSON object of them.
@@ -150,6 +150,8 @@ def schedule_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> Schedu
             is_done=bool(columns["is_done"]),
             is_active=bool(columns["is_active"]),
             gone_upstreams=tuple((columns["gone_upstreams"] or "").split()),
+            is_excluded=columns["next_plan_at"] is not None
+            and excludes(spec.policies, spec.timezone, columns["next_plan_at"]),
         )
     except SENSELESS as error:
         raise unreadable("schedule", error, name=spec.name) from error

@@ -13,7 +13,7 @@ from datetime import datetime
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import SENSELESS, Unreadable
+from edgecron.base.errors import SENSELESS, UnknownTimezone, Unreadable
 from edgecron.base.units import from_ms
 from edgecron.model.listing import (
     MOST_RECENT,
@@ -27,7 +27,7 @@ from edgecron.model.listing import (
 from edgecron.model.measures import Streak, Suspect
 from edgecron.planning.times import when_words
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.rows import texts_of, unreadable
+from edgecron.store.sqlite.rows import texts_of, unreadable, windows_in
 from edgecron.store.sqlite.statements import Params
 
 if TYPE_CHECKING:
@@ -49,10 +49,15 @@ IDLE_COLUMNS = (
         WHERE u.schedule_id = schedules.id AND NOT EXISTS (
             SELECT 1 FROM schedules AS x WHERE x.name = u.upstream AND x.deleted_at IS NULL))""",
 )
+# The windows and the next time of a schedule that has both.
+_WINDOWS = """iif(
+    next_plan_at IS NULL
+        OR between_times = '[]' AND not_between_times = '[]' AND except_days = '[]',
+    NULL, json_array(between_times, not_between_times, except_days, next_plan_at))"""
 COLUMNS = (
     "name", "triggers", "enabled", "paused_until", "next_run_at", "trigger_error", "last_status",
     "last_run_at", "run_count", "planned_count", "max_runs", "until_at", "vanished_at",
-    *IDLE_COLUMNS, "timezone",
+    *IDLE_COLUMNS, "timezone", _WINDOWS,
 )  # fmt: skip
 
 
@@ -193,9 +198,19 @@ def standing_of(row: tuple[Any, ...]) -> Standing:
             is_active=bool(row[14]),
             gone_upstreams=tuple((row[15] or "").split()),
             timezone=row[16],
+            is_excluded=row[17] is not None and _is_excluded(row[17], row[16]),
         )
     except SENSELESS as error:
         raise unreadable("schedule", error, name=row[0]) from error
+
+
+def _is_excluded(column: str, timezone: str | None) -> bool:
+    """Whether windows exclude the next time of a schedule, from _WINDOWS and its zone."""
+    between, not_between, except_days, plan_ms = json.loads(column)
+    with suppress(UnknownTimezone):
+        windows = windows_in(between, not_between, except_days, timezone)
+        return windows is not None and not windows.is_open(plan_ms)
+    return False
 
 
 def read_rows(
