@@ -5,8 +5,9 @@
     edgecron reschedule nightly 2026-12-24T18:00:00Z
 
 Later runs follow the trigger as before. If you move a run past other planned times, only the latest
-of them runs; the others become one skipped row. A change of times or a pause cancels the move. To
-take a move back, move the run to its old time, which the answer shows.
+of them runs; the others become one skipped row. A run that you move out of its windows waits for
+the next window. A change of times or a pause cancels the move. To take a move back, move the run to
+its old time, which the answer shows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from argparse import ArgumentParser, Namespace
 
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_time
-from edgecron.views.acts import rescheduled_words
+from edgecron.views.acts import closed_words, rescheduled_words
 from edgecron.views.json_objects import schedule_object
 
 
@@ -39,5 +40,8 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put(
             rescheduled_words(before, schedule, zone=zone, now=now, is_clock_trusted=is_trusted)
         )
+    closed = closed_words(schedule, zone=cli.zone())
+    if closed is not None:
+        cli.warn(closed)
     cli.warn_without_engine(client, schedule)
     return 0

@@ -26,6 +26,7 @@ from edgecron.model.schedule import Schedule
 from edgecron.tui.list_model import Made, Targets
 from edgecron.views.acts import (
     cancelled_words,
+    closed_words,
     fired_words,
     is_held,
     paused_words,
@@ -151,7 +152,9 @@ class Actions:
         """Move the next run of a schedule to an instant."""
         before = self._client.schedule(name)
         moved = self._noted(self._client.reschedule(name, at))
-        return rescheduled_words(before, moved, **self._here)
+        words = rescheduled_words(before, moved, **self._here)
+        closed = closed_words(moved, zone=self._zone)
+        return words if closed is None else f"{words}; {closed}"
 
     def _noted(self, schedule: Schedule) -> Schedule:
         self.changed.append(Made(schedule.name, schedule.revision))

@@ -10,9 +10,11 @@ from shutil import which
 from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
+from edgecron.base.units import from_ms, to_ms
 from edgecron.formats.document_plan import may_be_secret
 from edgecron.model.choices import Status
-from edgecron.views.phrases import count_words, next_sentence, status_words
+from edgecron.planning.windows import windows_of
+from edgecron.views.phrases import count_words, next_sentence, status_words, windows_words
 from edgecron.views.times import full_time, local_time
 
 if TYPE_CHECKING:
@@ -70,6 +72,24 @@ def rescheduled_words(
         instead = f", instead of {full_time(was, schedule.spec.timezone, zone=zone)}"
     when = next_sentence(schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
     return f"rescheduled {schedule.name}; {when}{instead}"
+
+
+def closed_words(schedule: Schedule, *, zone: tzinfo) -> str | None:
+    """Say that the next run waits because it is due outside its windows; None if it does not."""
+    if schedule.next_run_at is None:
+        return None
+    windows = windows_of(schedule.spec.policies, schedule.spec.timezone)
+    due_ms = to_ms(schedule.next_run_at)
+    if windows is None or windows.is_open(due_ms):
+        return None
+    time = full_time(schedule.next_run_at, schedule.spec.timezone, zone=zone)
+    outside = f"{time} is outside the windows of {schedule.name}"
+    outside += f" ({windows_words(schedule.spec.policies)})"
+    opens_ms = windows.next_open_ms(due_ms)
+    if opens_ms is None:
+        return f"{outside}: the run will be skipped"
+    opens = full_time(from_ms(opens_ms), schedule.spec.timezone, zone=zone)
+    return f"{outside}: the run waits until {opens}"
 
 
 def fired_words(execution: Execution) -> str:
