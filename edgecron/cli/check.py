@@ -4,27 +4,34 @@
     edgecron check every 15m from 2026-11-20T08:00:00Z
     edgecron check at tomorrow 09:00
     edgecron check "H 3 * * *" --name nightly
+    edgecron check every 2h --between 21:00-05:00 --except 2026-12-24
 
 This command uses no database. A trigger is a cron text, `every 15m`, `at TIME`, `in 20m` or `on
-boot`.
+boot`. Times that windows or excepted days exclude are listed as excluded; they do not count for -n.
 """
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_name
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidTime, InvalidTrigger
-from edgecron.base.units import format_instant, to_ms
+from edgecron.base.units import format_instant, from_ms, to_ms
 from edgecron.base.values import dataclass
+from edgecron.cli.schedule_arguments import read_policies
 from edgecron.cli.screen import paint, room_on_screen
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_count, read_time
+from edgecron.model.choices import JobKind
+from edgecron.model.options import OPTIONS, Job, Policies
+from edgecron.model.schedule import ScheduleSpec
+from edgecron.planning.forecast import excluded_before
+from edgecron.planning.times import timing_of
 from edgecron.triggers import (
     EveryTrigger,
     TriggerKind,
@@ -36,13 +43,17 @@ from edgecron.triggers import (
 )
 from edgecron.triggers.gate import gate
 from edgecron.views.glyphs import NOTE, WARNING, glyph
+from edgecron.views.json_objects import excluded_object
+from edgecron.views.phrases import excluded_words
 from edgecron.views.times import distance
 
 if TYPE_CHECKING:
+    from edgecron.planning.next_fire import Missed
     from edgecron.triggers import Trigger
 
 _MOST = 10_000
-_NOTES_AHEAD_MS = 366 * 86_400_000
+_WINDOWS = ("between", "not_between", "except")
+_AHEAD_MS = 366 * 86_400_000
 _MOST_NOTES = 6
 _WIDE = 76  # columns of a time with the same time in UTC
 _STAND_IN = "example"  # H needs a name
@@ -55,6 +66,7 @@ class _Reading:
     trigger: Trigger
     description: str
     times: list[datetime]
+    excluded: list[Missed]
     warnings: list[str]
     notes: list[str]
 
@@ -71,6 +83,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--from", dest="from_at", metavar="TIME", help="list times after this one (default: now)"
     )
     parser.add_argument("--name", metavar="NAME", help="compute H for this schedule")
+    for name in _WINDOWS:
+        option = OPTIONS[name]
+        parser.add_argument(
+            option.option, action="append", metavar=option.metavar, help=option.help
+        )
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -89,6 +106,7 @@ def run(cli: Session, args: Namespace) -> int:
                     "description": reading.description,
                     "timezone": timezone,
                     "next": [format_instant(time) for time in reading.times],
+                    "excluded": [excluded_object(one) for one in reading.excluded],
                     "warnings": reading.warnings,
                     "notes": reading.notes,
                 }
@@ -118,15 +136,26 @@ def _read(
             hint = "quote the cron text, because the shell expands *: edgecron check '0 2 * * *'"
             raise InvalidTrigger(error.message, hint=hint) from error
         raise
-    times: list[datetime] = []
-    after = start if args.from_at is None else start - timedelta(milliseconds=1)
-    while len(times) < limit and (found := trigger.next_after(after)) is not None:
-        times.append(found)
-        after = found
+    policies = read_policies(args, Policies())
+    job = Job(kind=JobKind.COMMAND, argv=("true",))
+    spec = ScheduleSpec(
+        name=name, triggers=(text,), job=job, timezone=timezone, policies=policies
+    )
+    timing = timing_of(spec, [trigger], seed=b"")
+    plans_ms: list[int] = []
+    first_ms = after_ms = to_ms(start) if args.from_at is None else to_ms(start) - 1
+    while len(plans_ms) < limit and (found := timing.times.next_with_source(after_ms)) is not None:
+        after_ms = found[0]
+        plans_ms.append(after_ms)
+    until_ms = plans_ms[-1] if plans_ms else first_ms + _AHEAD_MS
+    excluded = excluded_before(timing, first_ms, plans_ms or [until_ms])
+    times = [from_ms(plan_ms) for plan_ms in plans_ms]
     notes = _kind_notes(trigger, name=args.name, is_anchored=anchor is not None)
-    if not times and trigger.kind is TriggerKind.AT:
+    if not times and not excluded and trigger.kind is TriggerKind.AT:
         notes.append("that is in the past: it never fires")
-    changes = clock_change_notes(trigger, to_ms(start), to_ms(start) + _NOTES_AHEAD_MS)
+    if excluded and not times:
+        notes.append("a schedule would never run: its windows exclude all its times")
+    changes = clock_change_notes(trigger, to_ms(start), to_ms(start) + _AHEAD_MS)
     notes += [f"{change.date}: {change.text}" for change in changes[:_MOST_NOTES]]
     if len(changes) > _MOST_NOTES:
         notes.append(f"and {len(changes) - _MOST_NOTES} more clock changes within the year")
@@ -134,6 +163,7 @@ def _read(
         trigger=trigger,
         description=describe(trigger),
         times=times,
+        excluded=excluded,
         warnings=list(trigger.warnings),
         notes=notes,
     )
@@ -172,7 +202,10 @@ def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:
     cli.put(f"  {reading.description}")
     zone = load_zone(reading.trigger.timezone)
     is_wide = room_on_screen() >= _WIDE
+    excluded = list(reading.excluded)
     for number, time in enumerate(reading.times):
+        while excluded and from_ms(excluded[0].from_ms) < time:
+            _put_excluded(cli, excluded.pop(0), reading, is_colored=is_colored)
         label = "next" if number == 0 else ""
         local = time.astimezone(zone).strftime("%a %Y-%m-%d %H:%M:%S %z")
         utc = time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
@@ -180,8 +213,16 @@ def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:
         label = paint(f"{label:<5}", "dim", is_on=is_colored)
         also = f"  {paint(utc, 'dim', is_on=is_colored)}" if is_wide else ""
         cli.put(f"  {label} {local}{also}  {away}")
+    for one in excluded:
+        _put_excluded(cli, one, reading, is_colored=is_colored)
     note_sign, warning_sign = glyph(*NOTE), glyph(*WARNING)
     for note in reading.notes:
         cli.put(f"  {paint(note_sign, 'cyan', is_on=is_colored)} {note}")
     for warning in reading.warnings:
         cli.put(f"  {paint(warning_sign, 'yellow', is_on=is_colored)} {warning}")
+
+
+def _put_excluded(cli: Session, times: Missed, reading: _Reading, *, is_colored: bool) -> None:
+    zone = load_zone(reading.trigger.timezone)
+    words = excluded_words(times, reading.trigger.timezone, zone=zone)
+    cli.put(f"  {paint('excluded', 'yellow', is_on=is_colored)}  {words}")

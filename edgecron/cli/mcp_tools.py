@@ -20,6 +20,7 @@ from edgecron.cli.mcp_calls import (
 )
 from edgecron.http.document_schema import DOCUMENT, NAME, PATCH, TIME, ZONE
 from edgecron.model.choices import Status
+from edgecron.model.options import OPTIONS
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import unreadable_words
 
@@ -38,6 +39,9 @@ def tools(*, may_change: bool) -> dict[str, Tool]:
 def is_known(name: str) -> bool:
     """Return whether a tool exists, offered or not."""
     return name in tools(may_change=True)
+
+
+_WINDOWS = ("between", "not_between", "except")
 
 
 def _command(
@@ -205,15 +209,19 @@ _READING = (
         "check",
         "A trigger in plain words",
         "Explains a trigger (cron text, 'every 15m', a time) with its next times and the effect"
-        " of clock changes. Use it before add and edit.",
+        " of clock changes. With windows or excepted days, excluded times are listed beside."
+        " Use it before add and edit.",
         _takes(
             "text",
             "timezone",
             text={"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[^-]"},
             timezone=ZONE,
             limit=_count(50, "how many times", default=5),
+            **{key: DOCUMENT["properties"][key] for key in _WINDOWS},
         ),
-        _command("check", "text", timezone="--tz", limit="-n"),
+        _command(
+            "check", "text", timezone="--tz", limit="-n", **{key: OPTIONS[key].option for key in _WINDOWS}
+        ),
     ),
 )
 

@@ -18,6 +18,7 @@ from edgecron.model.choices import HealthCause, HealthState, Reason, Status
 from edgecron.model.conditions import find_note, look_at
 from edgecron.model.listing import find_idle, standing_of
 from edgecron.planning.admission import LATE_CAUSES
+from edgecron.planning.forecast import excluded_before
 from edgecron.planning.next_fire import missed_until, next_fires
 from edgecron.planning.times import jitter_warning, load_timing, load_triggers
 from edgecron.store.sqlite.explanations import find_deciding, find_outrun, find_revision
@@ -100,6 +101,7 @@ class Outlooks(ScheduleChanges, Runs):
             last_unrun=skipped[0] if skipped else None,
             late=self.late_places() if has_late else None,
             behind=next(iter(self.behind(name)), None) if skipped else None,
+            excluded=tuple(self._excluded(schedule, fires)),
         )
 
     def behind(self, name: str | None = None, *, limit: int = 5) -> list[Behind]:
@@ -233,6 +235,18 @@ class Outlooks(ScheduleChanges, Runs):
                 planned_count=schedule.planned_count,
             )
         return None
+
+    def _excluded(self, schedule: Schedule, fires: list[UpcomingFire]) -> list[Missed]:
+        """Return the times that windows exclude, up to the last of these fires."""
+        with suppress(InvalidInput):
+            timing = self.timing(schedule)
+            plans_ms = [to_ms(fire.plan_at) for fire in fires]
+            if schedule.is_excluded and schedule.next_plan_at is not None:
+                plans_ms = [to_ms(schedule.next_plan_at) + 1]
+            decided_ms = to_ms(schedule.decided_until)
+            if timing.windows is not None and schedule.paused_until is None:
+                return excluded_before(timing, decided_ms, plans_ms)
+        return []
 
     def _changes(self, schedule: Schedule, fires: list[UpcomingFire], now: datetime) -> list[str]:
         """Return what clock changes do to these fires."""

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput, NotFound
-from edgecron.base.units import from_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.client.engine_words import absence_advice, absence_words, find_living, stalled_words
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Cause, Status
 from edgecron.model.listing import Idle, standing_of, upstreams
@@ -20,6 +20,7 @@ from edgecron.views.json_objects import MASK
 from edgecron.views.phrases import (
     disk_words,
     due_words,
+    excluded_words,
     failure_words,
     is_overdue,
     moved_words,
@@ -107,7 +108,12 @@ def _next_lines(
     schedule = outlook.schedule
     lines = pause_lines(outlook, zone=zone, now=now)
     before = None
+    excluded = list(outlook.excluded)
     for fire in outlook.upcoming:
+        while excluded and excluded[0].from_ms < to_ms(fire.plan_at):
+            words = excluded_words(excluded.pop(0), schedule.spec.timezone, zone=zone)
+            lines.append(("" if before == "excluded" else "excluded", words))
+            before = "excluded"
         time = full_time(fire.due_at, schedule.spec.timezone, zone=zone)
         label = "overdue" if is_overdue(fire.due_at, now) else "next"
         far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
@@ -116,6 +122,9 @@ def _next_lines(
             shown += f"  {moved_words(fire, zone=zone, now=now)}"
         lines.append(("" if label == before else label, shown))
         before = label
+    lines += [
+        ("excluded", excluded_words(one, schedule.spec.timezone, zone=zone)) for one in excluded
+    ]
     if not outlook.upcoming:
         lines.append(("next", idle_sentence(front, outlook, zone=zone, now=now)))
     return lines
@@ -141,6 +150,7 @@ def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datet
         Idle.UPSTREAM: f"{_upstream_words(front, outlook, zone=zone, now=now)}",
         Idle.BOOT: "when the machine boots",
         Idle.DONE: "none: its triggers have no more times",
+        Idle.EXCLUDED: "none: its windows exclude the rest of its times",
         Idle.NO_NEXT: "missing; an engine will compute it",
     }
     return words.get(outlook.idle, outlook.idle)
@@ -150,7 +160,6 @@ def _until(outlook: Outlook, zone: tzinfo) -> str:
     until = outlook.schedule.spec.until_at
     return local_time(until, zone=zone, absent="")
 
-        Idle.EXCLUDED: "none: its windows exclude the rest of its times",
 
 def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
     """Say which schedules it follows, and when they come next."""

@@ -403,9 +403,11 @@ def _range_of(
     if bound_ms <= after_ms:
         return None
     count = times.count_ms(after_ms, bound_ms)
+    if count == 0:
+        return None  # To look for the first one could take years of windows.
     first = times.next_with_source(after_ms)
     last_ms = times.last_ms(after_ms, bound_ms)
-    if count == 0 or first is None or last_ms is None:
+    if first is None or last_ms is None:
         return None
     return Missed(from_ms=first[0], to_ms=last_ms, count=count, reason=reason, source=first[1])
 

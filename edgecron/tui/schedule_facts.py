@@ -27,7 +27,7 @@ from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.tui.upcoming_list import far_span
 from edgecron.views.glyphs import WARNING
 from edgecron.views.outlook import Outlook
-from edgecron.views.phrases import moved_words
+from edgecron.views.phrases import excluded_words, moved_words
 from edgecron.views.schedule_words import (
     ALWAYS_SHOWN,
     bound_lines,
@@ -156,6 +156,10 @@ def upcoming_rows(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list
     rows += [
         _fire_row(fire, outlook, zone=zone, now=now, has_source=has_several)
         for fire in outlook.upcoming
+    ]
+    rows += [
+        Fact("excluded", excluded_words(one, spec.timezone, zone=zone), "dim")
+        for one in outlook.excluded
     ]
     if found.idle:
         rows.append(Fact("", found.idle, "bad" if is_broken else "warn"))

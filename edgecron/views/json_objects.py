@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.views.outlook import LatePlaces, Outlook
+    from edgecron.planning.next_fire import Missed
 
 
 MASK = "***"  # replaces a value that only its owner may see
@@ -183,6 +184,15 @@ def late_object(late: LatePlaces) -> dict[str, Any]:
 
 def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
     """Return what will happen next to a schedule, and why, as `show` and `why` show it."""
+def excluded_object(times: Missed) -> dict[str, Any]:
+    """Return a range of times that windows exclude."""
+    return {
+        "from_at": format_ms(times.from_ms),
+        "to_at": format_ms(times.to_ms),
+        "count": times.count,
+    }
+
+
     held = outlook.held
     return {
         "next": fire_object(outlook.upcoming[0]) if outlook.upcoming else None,
@@ -194,6 +204,7 @@ def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
         "held_to_at": None if held is None else format_ms(held.to_ms),
         "active_count": outlook.active_count,
         "active": [
+        "excluded": [excluded_object(one) for one in outlook.excluded],
             execution_object(run.execution)
             | {
                 "waits_for": None if run.waits_for is None else run.waits_for.value,

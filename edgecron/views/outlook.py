@@ -71,7 +71,7 @@ class Outlook:
     changes do to the times shown. `active` has the first of `active_count` runs. `unmet` is the
     text of a condition that a fire would wait for now, `unmet_note` why this machine can't tell
     whether it holds. If the clock can't be trusted, cron and `at`
-    times are held.
+    times are held. `excluded` are the times that windows exclude before each upcoming fire.
     """
 
     schedule: Schedule
@@ -89,6 +89,7 @@ class Outlook:
     late: LatePlaces | None = None  # if a late run of it waits
     behind: Behind | None = None
     unmet_note: str | None = None
+    excluded: tuple[Missed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

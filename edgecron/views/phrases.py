@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.views.outlook import LatePlaces
+    from edgecron.planning.next_fire import Missed
 
 
 _NOT_CRON = ("every ", "at ", "on boot", "after ")  # the beginnings of other triggers
@@ -217,6 +218,17 @@ def windows_words(policies: Policies) -> str:
 
 
 def while_words(policies: Policies) -> str:
+def excluded_words(times: Missed, timezone: str | None, *, zone: tzinfo) -> str:
+    """`2026-11-20 05:00:00`, or with its count: `2026-11-20 05:00:00, 96 times until 20:50:00`."""
+    first = full_time(from_ms(times.from_ms), timezone, zone=zone)
+    if times.count == 1:
+        return first
+    last = full_time(from_ms(times.to_ms), timezone, zone=zone)
+    if last[:11] == first[:11] and "," not in last:
+        last = last[11:]
+    return f"{first}, {times.count} times until {last}"
+
+
     """Say which conditions must hold during a run, and what happens otherwise; empty if none."""
     if not policies.while_needs:
         return ""

@@ -37,7 +37,9 @@ def test_as_json_it_is_an_array_of_one_object(edgecron: Edgecron) -> None:
     )  # fmt: skip
 
     [found] = said.json
-    assert list(found) == ["text", "description", "timezone", "next", "warnings", "notes"]
+    assert list(found) == [
+        "text", "description", "timezone", "next", "excluded", "warnings", "notes"
+    ]  # fmt: skip
     assert found["timezone"] == "Europe/Berlin"
     assert found["next"] == ["2027-03-28T01:00:00Z", "2027-03-29T00:30:00Z"]
     assert any("2027-03-28" in note and "forward" in note for note in found["notes"])
@@ -131,3 +133,30 @@ def test_relative_times_are_read_as_add_reads_them(edgecron: Edgecron) -> None:
 
     assert tomorrow["next"][0].endswith("T09:00:00Z")
     assert len(soon["next"]) == 1
+
+
+def test_times_outside_windows_are_listed_as_excluded(edgecron: Edgecron) -> None:
+    words = (
+        "check", "0 */6 * * *", "--tz", "Europe/Berlin", "--from", "2026-11-20 12:00", "-n", "3",
+        "--between", "21:00-07:00", "--except", "2026-11-21",
+    )  # fmt: skip
+
+    said = edgecron(*words)
+    [found] = edgecron(*words, "--json").json
+
+    lines = said.out.splitlines()
+    assert lines[2] == "  excluded  2026-11-20 12:00:00, 6 times until 2026-11-21 18:00:00"
+    assert "Sun 2026-11-22 00:00:00 +0100" in lines[3]
+    assert lines[5] == "  excluded  2026-11-22 12:00:00, 2 times until 18:00:00"
+    assert found["next"] == ["2026-11-21T23:00:00Z", "2026-11-22T05:00:00Z", "2026-11-22T23:00:00Z"]
+    assert [one["count"] for one in found["excluded"]] == [6, 2]
+    assert found["excluded"][1] == {
+        "from_at": "2026-11-22T11:00:00Z", "to_at": "2026-11-22T17:00:00Z", "count": 2,
+    }  # fmt: skip
+
+
+def test_windows_that_exclude_every_time_are_noted(edgecron: Edgecron) -> None:
+    said = edgecron("check", "0 9 * * *", "--not-between", "08:00-10:00", "-n", "2")
+    assert said.code == 0
+    assert "excluded  20" in said.out
+    assert "a schedule would never run: its windows exclude all its times" in said.out

@@ -220,3 +220,12 @@ def test_an_explanation_of_a_closed_hour_names_the_window(story: Story) -> None:
     until(story, "21:00")
     found = story.client.explain("poll", from_ms(START_MS + 30 * 60 * 1000))
     assert [run.reason for run in found.runs] == ["excluded"]
+
+
+def test_the_outlook_lists_excluded_times_between_the_next_runs(story: Story) -> None:
+    story.add("poll", "0 * * * *", policies=Policies(between=("21:00-23:00",)))
+    outlook = story.client.outlook("poll", upcoming=4)
+
+    spans = [(shown(from_ms(one.from_ms)), one.count) for one in outlook.excluded]
+    assert [shown(fire.plan_at) for fire in outlook.upcoming] == ["21:00", "22:00"] * 2
+    assert spans == [("23:00", 22)]
