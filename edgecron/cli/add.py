@@ -15,6 +15,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from os.path import basename
 from shlex import quote
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_name
@@ -36,9 +37,10 @@ from edgecron.cli.schedule_arguments import (
     with_defaults,
 )
 from edgecron.cli.session import Session
+from edgecron.model.choices import Status
 from edgecron.model.options import NO_NOTICES, Policies
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.planning.times import jitter_warning, timing_of
+from edgecron.planning.times import jitter_warning, timing_of, window_warning
 from edgecron.triggers import CronTrigger, check_zone, describe
 from edgecron.triggers.zones import LOCAL, local_zone_mark, local_zone_name, machine_zone_name
 from edgecron.views.acts import find_missing_command, secret_words
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from edgecron.triggers import Trigger
 
 TAKES_ARGV = True
+_LAST_RUNS = 50  # whose durations count
 USAGE = "NAME WHEN... [options] -- COMMAND..."
 
 
@@ -153,6 +156,24 @@ def warn_of_jitter(cli: Session, schedule: Schedule) -> None:
     client = cli.client()
     timing = timing_of(schedule.spec, client.triggers(schedule), seed=b"")
     warning = jitter_warning(timing, after_ms=to_ms(client.now()))
+    if warning is not None:
+        cli.warn(f"schedule {schedule.name}: {warning}")
+
+
+def warn_of_windows(cli: Session, schedule: Schedule) -> None:
+    """Warn if the windows of a schedule are too short for its usual run."""
+    policies = schedule.spec.policies
+    if not (policies.between or policies.not_between or policies.except_days):
+        return
+    client = cli.client()
+    runs = client.history(schedule.name, statuses=(Status.SUCCESS,), limit=_LAST_RUNS)
+    durations_ms = [run.duration_ms for run in runs if run.duration_ms is not None]
+    if not durations_ms:
+        return
+    timing = timing_of(schedule.spec, client.triggers(schedule), seed=b"")
+    # A second says more than milliseconds to a person.
+    usual_ms = max(1, round(median_low(durations_ms) / 1000)) * 1000
+    warning = window_warning(timing, usual_ms=usual_ms, after_ms=to_ms(client.now()))
     if warning is not None:
         cli.warn(f"schedule {schedule.name}: {warning}")
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidDocument, UsageError
-from edgecron.cli.add import warn_of_jitter, warn_of_rules
+from edgecron.cli.add import warn_of_jitter, warn_of_rules, warn_of_windows
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.plans import (
     MOST_TOLD,
@@ -122,7 +122,7 @@ def run(cli: Session, args: Namespace) -> int:
             say_undo(cli, changed_names(steps))
             _warn_of_secrets(cli, document)
             _put_kept(cli, steps)
-            _warn_of_jitter(cli, client, steps)
+            _warn_of_times(cli, client, steps)
             warn_of_rules(cli, [wanted.spec for wanted in document.wanted])
         cli.warn_without_engine(client)
         _remember(cli, content, document, origin, is_pruned=args.prune)
@@ -247,11 +247,17 @@ def need_consent(cli: Session, removed: list[Step]) -> None:
     )
 
 
-def _warn_of_jitter(cli: Session, client: Client, steps: Collection[Step]) -> None:
+def _warn_of_times(cli: Session, client: Client, steps: Collection[Step]) -> None:
+    """Warn of jitter and windows that do not suit the times and durations of runs."""
     for step in steps:
         is_new = step.action in (Action.CREATE, Action.CHANGE)
-        if is_new and step.wanted is not None and step.wanted.spec.policies.jitter_s:
+        if not is_new or step.wanted is None:
+            continue
+        policies = step.wanted.spec.policies
+        if policies.jitter_s:
             warn_of_jitter(cli, client.schedule(step.name))
+        if policies.between or policies.not_between or policies.except_days:
+            warn_of_windows(cli, client.schedule(step.name))
 
 
 def _warn_of_secrets(cli: Session, document: Document) -> None:

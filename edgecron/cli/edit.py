@@ -18,7 +18,14 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.values import replace
-from edgecron.cli.add import warn_of, warn_of_gap, warn_of_jitter, warn_of_rules, warn_of_zone
+from edgecron.cli.add import (
+    warn_of,
+    warn_of_gap,
+    warn_of_jitter,
+    warn_of_rules,
+    warn_of_windows,
+    warn_of_zone,
+)
 from edgecron.cli.plans import put_changed
 from edgecron.cli.schedule_arguments import (
     add_schedule_arguments,
@@ -92,6 +99,8 @@ def run(cli: Session, args: Namespace) -> int:
         warn_of_gap(cli, schedule)
     if triggers or args.jitter is not None:
         warn_of_jitter(cli, schedule)
+    if triggers or any((args.between, args.not_between, getattr(args, "except"))):
+        warn_of_windows(cli, schedule)
     if triggers or args.tz is not None:
         warn_of_zone(cli, schedule)
     if args.notify is not None:

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 _MOST_TRIGGERS = 64
 _MOST_INTERVALS = 12
-_MOST_LOOKED_AT = 64  # coming times whose distances are compared with the jitter
+_MOST_LOOKED_AT = 64  # coming times and windows that are compared with jitter and durations
+_WEEK_MS = 7 * 86_400_000
 _MOST_INTERVALS_BESIDE_CRON = 4
 
 
@@ -295,6 +296,32 @@ def jitter_warning(timing: Timing, *, after_ms: int) -> str | None:
     if timing.catch_up is CatchUp.ALL:
         return f"{words}: several runs become due together, and run one after the other"
     return f"{words}: of runs that become due together only the last runs; the rest are skipped"
+
+
+def window_warning(timing: Timing, *, usual_ms: int, after_ms: int) -> str | None:
+    """Warn if a coming window closes before a run of its first time has usually ended."""
+    windows = timing.windows
+    if windows is None:
+        return None
+    after_ms = max(after_ms, (timing.from_ms or 0) - 1)
+    for number in range(_MOST_LOOKED_AT):
+        found = timing.times.next_with_source(after_ms)
+        if found is None or (timing.until_ms is not None and found[0] > timing.until_ms):
+            return None
+        plan_ms = found[0]
+        closes_ms = windows.closes_ms(plan_ms, before_ms=plan_ms + max(usual_ms, _WEEK_MS))
+        if closes_ms is None:
+            return None
+        earlier_ms = None if number else timing.times.last_ms(plan_ms - _WEEK_MS, plan_ms - 1)
+        is_first = earlier_ms is None or windows.closes_ms(earlier_ms, before_ms=plan_ms) is not None
+        if is_first and closes_ms - plan_ms < usual_ms:
+            return (
+                f"its runs usually take {format_duration_ms(usual_ms)}, but a window closes"
+                f" {format_duration_ms(closes_ms - plan_ms)} after the first run starts:"
+                " the run continues after the window"
+            )
+        after_ms = closes_ms - 1
+    return None
 
 
 def _check_grids(name: str, triggers: Sequence[Trigger]) -> None:

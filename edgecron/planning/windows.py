@@ -109,6 +109,15 @@ def find_windows(
     between: Sequence[str],
     not_between: Sequence[str],
     except_days: Sequence[str],
+    def closes_ms(self, at_ms: int, *, before_ms: int) -> int | None:
+        """Find the first instant in [at, before) at which runs can't start; None: there is none."""
+        while at_ms < before_ms:
+            span = self.span_at(at_ms)
+            if not span.is_open:
+                return at_ms
+            at_ms = span.end_ms
+        return None
+
     timezone: str | None,
 ) -> Windows | None:
     """The windows of these texts; None if there are none. Raises InvalidInput."""

@@ -15,8 +15,8 @@ from edgecron.base.values import replace
 from edgecron.model.choices import CatchUp, Cause, Reason
 from edgecron.model.options import Policies
 from edgecron.planning.catch_up import plan_fire
-from edgecron.planning.next_fire import Timing, next_fire
-from edgecron.planning.times import compile_spec, timing_of
+from edgecron.planning.next_fire import Timing, excluded_until, next_fire, next_fires
+from edgecron.planning.times import compile_spec, timing_of, window_warning
 from edgecron.planning.windows import find_windows
 from edgecron.triggers import combine, load_zone, parse_trigger
 from tests.support.specs import make_due, make_spec, ms
@@ -242,3 +242,74 @@ def test_without_windows_nothing_is_looked_up() -> None:
     assert timing.times.next_with_source(0) == combine(
         [parse_trigger("0 * * * *", "UTC")]
     ).next_with_source(0)
+
+
+def test_an_event_of_a_calendar_excludes_only_its_times() -> None:
+    text = "/a.ics = 2026-11-22 2026-11-20T09:00:00Z..2026-11-20T11:30:00Z"
+    timing = timing_in("UTC", Policies(except_days=(text,)), "0 * * * *")
+
+    windows = timing.windows
+    assert windows is not None
+    span = windows.span_at(ms("2026-11-20T10:00:00Z"))
+    assert span == (False, ms("2026-11-20T09:00:00Z"), ms("2026-11-20T11:30:00Z"))
+    assert windows.next_open_ms(ms("2026-11-20T10:00:00Z")) == ms("2026-11-20T11:30:00Z")
+    assert not windows.is_open(ms("2026-11-22T10:00:00Z"))
+    until_ms = ms("2026-11-20T12:00:00Z")
+    excluded = excluded_until(timing, decided_until_ms=ms("2026-11-20T00:00:00Z"), until_ms=until_ms)
+    assert excluded is not None
+    assert excluded.count == 3
+
+
+def test_a_calendar_that_has_not_been_read_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="has not been read"):
+        timing_in("UTC", Policies(except_days=("/a.ics",)), "0 * * * *")
+
+
+@pytest.mark.parametrize(
+    ("trigger", "hours", "left"),
+    [
+        ("0 4 * * *", 2, "1h"),  # It begins too late.
+        ("0 * * * *", 9, "8h"),  # The window is too short.
+        ("0 * * * *", 2, None),  # The last run of a window ends after it, the first does not.
+        ("0 22 * * *", 7, None),
+    ],
+)
+def test_a_window_that_is_too_short_for_the_usual_run_is_found(
+    trigger: str, hours: int, left: str | None
+) -> None:
+    timing = timing_in("UTC", Policies(between=("21:00-05:00",)), trigger)
+    for now in ("2026-11-20T12:00:00Z", "2026-11-20T23:30:00Z"):
+        found = window_warning(timing, usual_ms=hours * 3_600_000, after_ms=ms(now))
+        if left is None:
+            assert found is None
+        else:
+            assert found is not None
+            assert f"usually take {hours}h, but a window closes {left} after" in found
+
+
+def test_a_window_of_an_hour_that_the_clocks_skip_excludes_that_day() -> None:
+    timing = timing_in("Europe/Berlin", Policies(between=("02:00-03:00",)), "30 2 * * *")
+
+    in_spring = next_plans(timing, "2026-03-27T12:00:00Z", 2)
+    excluded = excluded_until(
+        timing, decided_until_ms=ms("2026-03-28T12:00:00Z"), until_ms=ms("2026-03-29T12:00:00Z")
+    )
+    in_autumn = next_plans(timing, "2026-10-24T12:00:00Z", 2)
+
+    assert in_spring == ["2026-03-28T01:30:00Z", "2026-03-30T00:30:00Z"]
+    assert excluded is not None
+    assert (excluded.count, excluded.from_ms) == (1, ms("2026-03-29T01:00:00Z"))
+    assert in_autumn == ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]
+
+
+def test_a_window_holds_a_repeated_hour_in_both_passes() -> None:
+    timing = timing_in("Europe/Berlin", Policies(between=("02:00-03:00",)), "*/30 * * * *")
+    assert next_plans(timing, "2026-10-24T12:00:00Z", 5) == [
+        "2026-10-25T00:00:00Z", "2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z",
+        "2026-10-25T01:30:00Z", "2026-10-26T01:00:00Z",
+    ]  # fmt: skip
+
+
+def next_plans(timing: Timing, after: str, count: int) -> list[str]:
+    plans_ms = [fire.plan_ms for fire in islice(next_fires(timing, ms(after)), count)]
+    return [format_instant(from_ms(plan_ms)) for plan_ms in plans_ms]
