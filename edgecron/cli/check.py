@@ -26,9 +26,11 @@ from edgecron.base.values import dataclass
 from edgecron.cli.schedule_arguments import read_policies
 from edgecron.cli.screen import paint, room_on_screen
 from edgecron.cli.session import Session
+from edgecron.client.calendars import read_calendars
 from edgecron.formats.option_texts import read_count, read_time
 from edgecron.model.choices import JobKind
-from edgecron.model.options import OPTIONS, Job, Policies
+from edgecron.model.job import Job
+from edgecron.model.options import OPTIONS, Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.forecast import excluded_before
 from edgecron.planning.times import timing_of
@@ -138,10 +140,8 @@ def _read(
         raise
     policies = read_policies(args, Policies())
     job = Job(kind=JobKind.COMMAND, argv=("true",))
-    spec = ScheduleSpec(
-        name=name, triggers=(text,), job=job, timezone=timezone, policies=policies
-    )
-    timing = timing_of(spec, [trigger], seed=b"")
+    spec = ScheduleSpec(name=name, triggers=(text,), job=job, timezone=timezone, policies=policies)
+    timing = timing_of(read_calendars(spec, now=now), [trigger], seed=b"")
     plans_ms: list[int] = []
     first_ms = after_ms = to_ms(start) if args.from_at is None else to_ms(start) - 1
     while len(plans_ms) < limit and (found := timing.times.next_with_source(after_ms)) is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable, os_words
-from edgecron.client.notice_process import start_sender
+from edgecron.client.notice_process import start_reader, start_sender
 from edgecron.engine.host import EngineHost
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import OnShutdown
@@ -47,6 +47,7 @@ def open_host(
             report=report,
             watchdog=watchdog,
             start_sender=start_sender,
+            start_reader=start_reader,
         )
     except (OSError, SupervisorUnavailable) as error:
         raise DatabaseUnusable(

@@ -104,6 +104,7 @@ _SENTENCES = {
     " in both; stop one, and see edgecron doctor",
     EventKind.STALLED: "printed nothing for its stall timeout",
     EventKind.NOTICES_TROUBLE: "notices can't be sent",
+    EventKind.CALENDARS_TROUBLE: "calendars of --except can't be read",
     EventKind.ALARM_TROUBLE: "the machine can't be told to wake for the next run",
     EventKind.ENGINE_STOPPING: "{on_shutdown}: {runs} running",
     EventKind.SUSPENDED: "until {waiting_for} is true again",

@@ -220,7 +220,11 @@ _READING = (
             **{key: DOCUMENT["properties"][key] for key in _WINDOWS},
         ),
         _command(
-            "check", "text", timezone="--tz", limit="-n", **{key: OPTIONS[key].option for key in _WINDOWS}
+            "check",
+            "text",
+            timezone="--tz",
+            limit="-n",
+            **{key: OPTIONS[key].option for key in _WINDOWS},
         ),
     ),
 )

@@ -25,6 +25,7 @@ from edgecron.model.job import Job
 from edgecron.model.option_types import Group, Option, OptionType
 from edgecron.model.options import FORMER_NAMES, JOB_OPTIONS, NONE, OPTIONS, POLICIES, Policies
 from edgecron.model.schedule import ScheduleSpec
+from edgecron.model.windows import HOLIDAYS, is_calendar
 from edgecron.triggers import parse_trigger
 
 if TYPE_CHECKING:
@@ -152,10 +153,18 @@ def read_policies(args: Namespace, before: Policies) -> Policies:
     changes = values.policy_fields(vars(args), option_label)
     if not changes:
         return before
+    if "except_days" in changes:
+        changes["except_days"] = tuple(map(_whole_path, changes["except_days"]))
     changed = replace(before, **changes)
     if "retry_delay_s" in changes or "retry_max_delay_s" in changes:
         values.check_retry_delays(changed, option_label)
     return changed
+
+
+def _whole_path(text: str) -> str:
+    """The path of a calendar's file from the root; another text as it is."""
+    is_file = is_calendar(text) and not text.startswith(HOLIDAYS)
+    return os.path.abspath(os.path.expanduser(text)) if is_file else text
 
 
 def apply_rest(spec: ScheduleSpec, args: Namespace, *, now: datetime) -> ScheduleSpec:

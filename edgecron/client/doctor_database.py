@@ -12,9 +12,10 @@ from edgecron.base.paths import state_dir
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client import Client
+from edgecron.client.calendars import Calendars
 from edgecron.client.doctor_files import Finding, problem, warning, well
 from edgecron.client.job_environment import find_gap_of_run
-from edgecron.client.notice_process import HEARTBEAT_ERROR, NOTICES_ERROR
+from edgecron.client.notice_process import CALENDARS_ERROR, HEARTBEAT_ERROR, NOTICES_ERROR
 from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_plan import APPLY
 from edgecron.model.choices import HealthCause
@@ -165,6 +166,8 @@ def check_schedules(
     broken += _shared(idle)
     broken += _shared(_find_needs_in_vain(client, command=command))
     broken += _shared(_find_rules_in_vain(client, command=command))
+    broken += _shared(_find_old_calendars(client, command=command))
+    broken += _find_reader_error(client)
     if broken:
         return broken
     count, *_ = client.count_schedules()
@@ -357,6 +360,49 @@ def _find_rules_in_vain(
                 ),
             ),
         )
+
+
+def _find_old_calendars(
+    client: Client, *, command: Callable[[str], str]
+) -> Iterator[tuple[str, _Trouble]]:
+    """Find schedules whose calendars can't be read any more, or have changed since."""
+    calendars = Calendars(client.now())
+    for name in client.store.find_calendar_users():
+        schedule = client.store.get_schedule(name)
+        try:
+            is_same = calendars.read(schedule.spec) == schedule.spec
+            what = "a calendar that has changed; a running engine reads it within an hour"
+            hint = f"start an engine if none is running: {command('daemon')}"
+        except InvalidInput as error:
+            is_same = False
+            what = f"a calendar: {error.message}; the days that were read before still apply"
+            change = f"or except other days: {command('edit {name}')} --except DAYS"
+            hint = f"{error.hint}; {change}" if error.hint else f"put the file back; {change}"
+        if not is_same:
+            yield (
+                name,
+                _Trouble(
+                    is_problem=False,
+                    is_words=f"excepts {what}",
+                    are_words=f"except {what}",
+                    hint=hint,
+                ),
+            )
+
+
+def _find_reader_error(client: Client) -> list[Finding]:
+    """Report an error of the process that reads calendars."""
+    crash = state_dir(client.path) / CALENDARS_ERROR
+    lines = crash.read_text(errors="replace").splitlines() if crash.exists() else []
+    if not lines:
+        return []
+    return [
+        warning(
+            "schedules",
+            f"the process that reads calendars ended with an error: {lines[-1]}",
+            hint=f"the days that were read before apply; report this with the file {crash}",
+        )
+    ]
 
 
 def _wake_line(client: Client) -> str:

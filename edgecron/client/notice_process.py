@@ -1,6 +1,7 @@
-"""Start the process that sends notices. It ends when nothing is due soon.
+"""Start the processes beside an engine: one sends notices, one reads calendars.
 
-Engines import this, so it loads nothing of what the process itself needs.
+Each ends when it has nothing to do. Engines import this, so it loads nothing of what the processes
+themselves need.
 """
 
 from __future__ import annotations
@@ -8,22 +9,32 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from edgecron.base.bundle import own_start
+from edgecron.base.bundle import Start, own_start
 
-# In the state folder: the traceback of an error that ended the process, and why the last sign of
+# In the state folder: the traceback of an error that ended a process, and why the last sign of
 # life could not be sent.
 NOTICES_ERROR = "notices-error"
 HEARTBEAT_ERROR = "heartbeat-error"
+CALENDARS_ERROR = "calendars-error"
 HEARTBEAT = "heartbeat"  # the word that makes the process send a heartbeat first
 
 
 def start_sender(database: Path, has_beat: bool) -> int:
-    """Start the process for a database; its process id. Raises OSError.
+    """Start the process that sends the notices of a database; its process id. Raises OSError.
 
     `has_beat`: it first sends the heartbeat of an engine.
     """
     words = [os.fspath(database), *([HEARTBEAT] if has_beat else [])]
-    start = own_start("edgecron.client.notice_sending", *words, bundle_word=":notices")
+    return _spawn(own_start("edgecron.client.notice_sending", *words, bundle_word=":notices"))
+
+
+def start_reader(database: Path) -> int:
+    """Start the process that reads the calendars of a database; its process id. Raises OSError."""
+    words = [os.fspath(database)]
+    return _spawn(own_start("edgecron.client.calendars", *words, bundle_word=":calendars"))
+
+
+def _spawn(start: Start) -> int:
     null_fd = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
         # It can outlive the engine, so it must not keep the engine's log or terminal open.

@@ -12,6 +12,7 @@ from edgecron.base.errors import Conflict, InvalidInput, NotFound
 from edgecron.base.paths import adoptions_path, is_there
 from edgecron.base.units import format_instant, to_ms
 from edgecron.base.values import replace
+from edgecron.client.calendars import read_calendars
 from edgecron.client.opening import TRIES, Engines
 from edgecron.client.retiming import (
     keep_triggers,
@@ -30,7 +31,7 @@ from edgecron.planning.times import check_upstreams, compile_spec, timing_words,
 from edgecron.store.sqlite.schedule_changes import Retiming
 
 if TYPE_CHECKING:
-    from edgecron.model.schedule import Schedule, ScheduleSpec
+    from edgecron.model.schedule import Author, Schedule, ScheduleSpec
     from edgecron.planning.next_fire import NextFire
     from edgecron.planning.times import CompiledSpec
 
@@ -132,6 +133,27 @@ class ScheduleChanges(Engines, Schedules):
             now_ms=now_ms,
             author=self.author_of(origin),
         )
+
+    def renew_days(
+        self, schedule: Schedule, spec: ScheduleSpec, *, origin: str, author: Author
+    ) -> bool:
+        """Change the days of a schedule's calendars; False if it has changed since it was read.
+
+        It stays a schedule of `origin`: the file that applied it can still remove it.
+        """
+        now_ms = self._clock.now_ms()
+        compiled, retiming = self.prepare_edit(schedule, spec, now_ms=now_ms)
+        is_written = self.store.update_schedule(
+            schedule,
+            compiled,
+            retiming=retiming,
+            boot_id=self._clock.boot_id(),
+            origin=origin,
+            now_ms=now_ms,
+            author=author,
+        )
+        self.ring()
+        return is_written
 
     def check_definition(self, schedule: Schedule, compiled: CompiledSpec) -> None:
         """Check that what another definition of a schedule follows and needs exists.
@@ -351,7 +373,7 @@ class ScheduleChanges(Engines, Schedules):
         """
         now = self.now()
         return compile_spec(
-            spec,
+            read_calendars(spec, now=now),
             seed=self.store.seed,
             made_at=made_at or now,
             now=None if is_past_ok else now,
@@ -377,6 +399,7 @@ class ScheduleChanges(Engines, Schedules):
         If `is_declared`, intervals keep their anchor: two versions of a program that change the
         schedule in turn at each start must not postpone it for ever.
         """
+        spec = read_calendars(spec, now=self.now(), former=schedule.spec)
         is_mended = schedule.trigger_error is not None
         if not is_mended and trigger_words(spec) == trigger_words(schedule.spec):
             # Keep them as they were expanded: an `every` without `from` would get another anchor.

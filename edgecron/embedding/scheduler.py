@@ -351,7 +351,7 @@ class Scheduler(Program):
 
     def _open_host(self) -> EngineHost:
         # Loaded by `own_engine`, on the thread of whoever starts the engine.
-        from edgecron.client.notice_process import start_sender
+        from edgecron.client.notice_process import start_reader, start_sender
         from edgecron.engine.host import EngineHost
         from edgecron.engine.presence import EngineSettings
         from edgecron.supervisor.callable_runner import CallableRunner
@@ -391,6 +391,7 @@ class Scheduler(Program):
                 part_of=self._part_of,
                 watchdog=self._watchdog,
                 start_sender=start_sender,
+                start_reader=start_reader,
             )
         except BaseException:  # an interrupt, too: its descriptors would stay open
             callables.close()

@@ -48,6 +48,7 @@ class EventKind(StrEnum):
     SCHEDULES_APPLIED = "schedules_applied"  # the file is done: so many created, changed, unchanged
     SCHEDULES_REFUSED = "schedules_refused"  # something is wrong with a file: nothing changed
     NOTICES_TROUBLE = "notices_trouble"  # the process that sends notices can't be started
+    CALENDARS_TROUBLE = "calendars_trouble"  # the process that reads calendars can't be started
     ALARM_TROUBLE = "alarm_trouble"  # the machine can't be told to wake for a run
     PRUNED = "pruned"  # a pass of retention has ended, which removed so much
     # Of clocks and zones.

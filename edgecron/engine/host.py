@@ -51,7 +51,8 @@ class EngineHost:
     program can have threads and much memory: its supervisor is executed instead of forked, when
     there is a command to run. `part_of` says how a claim of a function that runs in a process of
     its own becomes a command; None for other claims. `watchdog` is fed while the engine works.
-    `start_sender` starts the process that sends notices of a database; see `Engine`.
+    `start_sender` starts the process that sends notices of a database, `start_reader` the one that
+    reads its calendars; see `Engine`.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class EngineHost:
         part_of: Callable[[Claim], Part | None] | None = None,
         watchdog: Watchdog | None = None,
         start_sender: Callable[[Path, bool], int] | None = None,
+        start_reader: Callable[[Path], int] | None = None,
     ) -> None:
         settings = settings or EngineSettings()
         # A command takes longer to start than an early claim gains.
@@ -108,6 +110,7 @@ class EngineHost:
                 hosting=Hosting(
                     find_offers=find_offers,
                     start_sender=None if start_sender is None else partial(start_sender, database),
+                    start_reader=None if start_reader is None else partial(start_reader, database),
                     machine=KernelMachine(clock, path_wait_s=_PATH_WAIT_S),
                     reports=KernelReports(),
                     wake_alarm=WAKE_ALARM,

@@ -24,7 +24,7 @@ from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, R
 from edgecron.engine.recovery import Recovered, Recovery
 from edgecron.engine.runners import Runners
 from edgecron.engine.supervision import Supervision
-from edgecron.engine.upkeep import StartSender, Upkeep
+from edgecron.engine.upkeep import StartReader, StartSender, Upkeep
 from edgecron.model.choices import Hold
 from edgecron.model.engine import Offers
 from edgecron.model.machine_conditions import Machine
@@ -51,13 +51,14 @@ class Hosting(NamedTuple):
     `find_offers` returns what the engine takes of its program's queue, as other versions of the
     program might have other functions; None: everything in it. `start_sender` starts the process
     that sends notices, after a heartbeat if its argument is true, and returns its process id;
-    None: this engine starts none. `machine` has the
-    facts for conditions of the machine, None: such a condition never holds. `reports` shows
+    None: this engine starts none. `start_reader` starts the one that reads calendars. `machine` has
+    the facts for conditions of the machine, None: such a condition never holds. `reports` shows
     their changes. `wake_alarm` is the file of the machine's alarm, None: this engine sets none.
     """
 
     find_offers: Callable[[], Offers] | None = None
     start_sender: StartSender | None = None
+    start_reader: StartReader | None = None
     machine: Machine | None = None
     reports: Reports = NoReports()
     wake_alarm: Path | None = None
@@ -159,6 +160,7 @@ class Engine:
             runners=runners,
             events=self.events,
             start_sender=hosting.start_sender,
+            start_reader=hosting.start_reader,
             wake_alarm=hosting.wake_alarm,
         )
         self._last_hold = Hold.ALL  # what the last look at the clock said

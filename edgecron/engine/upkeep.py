@@ -1,4 +1,4 @@
-"""Work beside the runs, in slices between which the engine serves: progress, history, notices."""
+"""Work beside the runs, in slices: progress, history, notices and calendars."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 StartSender = Callable[[bool], int]  # whether it first sends a heartbeat; its pid
+StartReader = Callable[[], int]  # its pid
 
 
 class Upkeep:
@@ -35,6 +36,7 @@ class Upkeep:
         runners: Runners,
         events: EventReporter,
         start_sender: StartSender | None,
+        start_reader: StartReader | None,
         wake_alarm: Path | None,
     ) -> None:
         is_for_one_run = settings.only is not None
@@ -49,6 +51,12 @@ class Upkeep:
             start=start_sender,
             has_pulse=not is_for_one_run,
         )
+        self._calendars = CalendarStarter(
+            store=store,
+            clock=clock,
+            events=events,
+            start=None if is_for_one_run else start_reader,
+        )
         self.wake_alarm = WakeAlarm(
             store=store, clock=clock, events=events, path=None if is_for_one_run else wake_alarm
         )
@@ -57,7 +65,12 @@ class Upkeep:
     @property
     def wake_ms(self) -> int | None:
         """How long until something is to be done; None if nothing is."""
-        waits_ms = (self.progress.wake_ms, self._pruning.wake_ms, self.notices.wake_ms)
+        waits_ms = (
+            self.progress.wake_ms,
+            self._pruning.wake_ms,
+            self.notices.wake_ms,
+            self._calendars.wake_ms,
+        )
         return min((wait_ms for wait_ms in waits_ms if wait_ms is not None), default=None)
 
     def work(
@@ -71,6 +84,7 @@ class Upkeep:
         if self._may_prune:
             self._pruning.work(is_busy=is_busy, is_trusted=is_trusted)
         self.notices.look(has_changed=has_changed)
+        self._calendars.look(has_changed=has_changed)
         if has_changed or has_advanced:
             self.wake_alarm.look()
 
@@ -275,13 +289,66 @@ class NoticeStarter:
         pid = self._pids.get(has_beat)
         if pid is None:
             return False
-        try:
-            ended, _ = os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:  # The host ignores SIGCHLD or has waited for all children.
-            ended = pid
-        if ended:
+        has_ended = _has_ended(pid)
+        if has_ended:
             del self._pids[has_beat]
-        return not ended
+        return not has_ended
+
+
+_READ_EVERY_MS = 3_600_000
+
+
+class CalendarStarter:
+    """Start the process that reads calendars again: at the start, and then every hour.
+
+    There is none without a schedule that excepts a calendar. `start` starts the process and returns
+    its process id; None: this engine starts none. The engine itself reads neither files of people
+    nor their library.
+    """
+
+    def __init__(
+        self, *, store: Store, clock: Clock, events: EventReporter, start: StartReader | None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._events = events
+        self._start = start
+        self._has_calendars: bool | None = None  # None: not known yet
+        self._pid: int | None = None
+        self._next_ms = clock.monotonic_ms()
+
+    @property
+    def wake_ms(self) -> int | None:
+        """How long until the next start; None without a calendar."""
+        if not self._has_calendars:
+            return None
+        return max(0, self._next_ms - self._clock.monotonic_ms())
+
+    def look(self, *, has_changed: bool) -> None:
+        """Start the process if an hour has passed. `has_changed`: another process has written."""
+        if self._start is None:
+            return
+        if has_changed or self._has_calendars is None:
+            self._has_calendars = self._store.has_calendars()
+        now_ms = self._clock.monotonic_ms()
+        if not self._has_calendars or now_ms < self._next_ms:
+            return
+        self._next_ms = now_ms + _READ_EVERY_MS
+        if self._pid is not None and not _has_ended(self._pid):
+            return
+        try:
+            self._pid = self._start()
+        except OSError as error:
+            self._events.report(EventKind.CALENDARS_TROUBLE, details={"error_msg": str(error)})
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process that this one started has ended; it is reaped then."""
+    try:
+        ended, _ = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:  # The host ignores SIGCHLD or has waited for all children.
+        return True
+    return bool(ended)
 
 
 WAKE_ALARM = Path("/sys/class/rtc/rtc0/wakealarm")

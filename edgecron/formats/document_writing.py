@@ -14,6 +14,7 @@ from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.option_types import Option, OptionType, Part
 from edgecron.model.options import JOB_OPTIONS, NONE, OPTIONS, OTHER_DEFAULTS, POLICIES, Policies
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
+from edgecron.model.windows import source_of
 
 Table = dict[str, Any]  # by key: text, numbers, booleans, lists of them, or a table of texts
 
@@ -120,8 +121,10 @@ def value_text(option: Option, value: Any) -> object:
             return format_duration_ms(round(value * 1000))
         case OptionType.CODES | OptionType.RULES | OptionType.CONDITIONS:
             return list(value)
-        case OptionType.WINDOWS | OptionType.DAYS:
+        case OptionType.WINDOWS:
             return list(value)
+        case OptionType.DAYS:
+            return [source_of(text) for text in value]
         case OptionType.PRIORITY:
             return _PRIORITY_NAMES.get(int(value), int(value))
         case OptionType.FACTOR:

@@ -28,7 +28,7 @@ from edgecron.model.conditions import parse_condition
 from edgecron.model.job import Job
 from edgecron.model.option_types import Option, OptionType
 from edgecron.model.options import FORMER_NAMES, MOST_PRIORITY, NONE, POLICIES, Policies
-from edgecron.model.windows import parse_days, parse_window
+from edgecron.model.windows import HOLIDAYS, is_calendar, parse_days, parse_window, source_of
 from edgecron.triggers import Trigger, parse_trigger, parse_when
 from edgecron.triggers.walltime import parse_local
 
@@ -354,9 +354,21 @@ def read_list(option: Option, texts: list[str]) -> tuple[str, ...]:
     plain = tuple(" ".join(text.split()) for text in texts)
     if option.type is OptionType.WINDOWS:
         plain = tuple(text.upper() for text in plain)
+        for text in plain:
+            parse_window(text)
+        return plain
+    # Calendars are read again when the schedule is written.
+    plain = tuple(map(_plain_source, plain))
     for text in plain:
-        _ = parse_window(text) if option.type is OptionType.WINDOWS else parse_days(text)
+        if not is_calendar(text):  # A path can still be relative to the folder of the caller.
+            parse_days(text)
     return plain
+
+
+def _plain_source(text: str) -> str:
+    source = source_of(text)
+    is_holidays = source.lower().startswith(HOLIDAYS)
+    return HOLIDAYS + source[len(HOLIDAYS) :].upper() if is_holidays else source
 
 
 def read_scope(text: str, *, what: str) -> tuple[str, str]:

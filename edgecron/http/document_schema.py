@@ -137,8 +137,10 @@ def _shape(option: Option) -> Shape:
             }
         case OptionType.CONDITIONS:
             return _or_several(_text(words, kind="condition"), most=64)
-        case OptionType.WINDOWS | OptionType.DAYS:
+        case OptionType.WINDOWS:
             return _or_several(_text(words, most=64), most=64)
+        case OptionType.DAYS:
+            return _or_several(_text(words, most=4096), most=64)
         case OptionType.SCOPES:
             return _or_several(_text(words, kind="scope"), most=1000)
         case OptionType.GROUP:

@@ -169,7 +169,7 @@ OPTIONS: dict[str, Option] = {
                 metavar="WINDOW", example='["09:00-17:00 MON-FRI"]', column="not_between_times",
                 is_repeatable=True),
         _policy("except", _T.DAYS, _G.WHEN,
-                "do not run on these days: 2026-12-24, 2026-12-24..2027-01-02",
+                "do not run on these days: 2026-12-24, holidays:DE-BY, FILE.ics",
                 metavar="DAYS", example='["2026-12-24..2027-01-02"]', field="except_days",
                 column="except_days", is_repeatable=True),
         Option("command", _T.COMMAND, _G.JOB, "start this command, without a shell", flag="",

@@ -2,13 +2,17 @@
 
 A window is `21:00-05:00`, `MON-FRI`, or both: `21:00-05:00 MON-FRI`. A day is `2026-12-24`, and
 several are `2026-12-24..2027-01-02`. `planning.windows` reads them in a zone.
+
+A calendar is `holidays:DE-BY` or the path of an iCalendar file. When a schedule is written, its
+days are read, and follow its name: `holidays:DE-BY = 2026-12-25 2026-12-26`. So a fire needs
+neither the file nor a library. Beside days there can be spans of time, in UTC.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from functools import lru_cache
 
 from edgecron.base.errors import InvalidInput
@@ -21,7 +25,10 @@ _WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)", re.ASCII)
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _WINDOW_HINT = "write 21:00-05:00, MON-FRI, or '21:00-05:00 MON-FRI'"
-_DAYS_HINT = "write 2026-12-24 or 2026-12-24..2027-01-02"
+_DAYS_HINT = "write 2026-12-24, 2026-12-24..2027-01-02, holidays:DE-BY or /path/of/file.ics"
+HOLIDAYS = "holidays:"
+_HOLIDAYS = re.compile(r"holidays:[A-Z]{2}(-[A-Z0-9]{1,3})?", re.ASCII)
+_READ = " = "  # between a calendar and the days that were read from it
 
 
 class Window(NamedTuple):
@@ -74,7 +81,68 @@ def parse_window(text: str) -> Window:
     return Window(start_s, end_s, _weekdays(names, text))
 
 
+class Excepted(NamedTuple):
+    """Days, as (first, last) numbered since 1970-01-01, and spans in milliseconds since 1970."""
+
+    days: tuple[tuple[int, int], ...]
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+def source_of(text: str) -> str:
+    """A day or calendar as a person wrote it, without the days that were read from it."""
+    return text.partition(_READ)[0]
+
+
+def is_calendar(text: str) -> bool:
+    """Whether a text of `except` names a calendar."""
+    source = source_of(text).lower()
+    return source.startswith(HOLIDAYS) or source.endswith(".ics")
+
+
+def is_unread(text: str) -> bool:
+    """Whether a text names a calendar, and its days have not been read."""
+    return is_calendar(text) and _READ not in text
+
+
+def with_days(source: str, items: Sequence[str]) -> str:
+    """A calendar with its days and spans."""
+    return f"{source}{_READ}{' '.join(items)}"
+
+
 @lru_cache(maxsize=256)
+def parse_except(text: str) -> Excepted:
+    """Read a day, several days, or a calendar with its days. Raises InvalidInput."""
+    if not is_calendar(text):
+        return Excepted((parse_days(text),))
+    source, _, items = text.partition(_READ)
+    if source.startswith(HOLIDAYS):
+        if _HOLIDAYS.fullmatch(source) is None:
+            raise InvalidInput(
+                f"calendar {source[:70]!a} is not understood, expected a country",
+                hint="write holidays:DE, or holidays:DE-BY for a part of it",
+            )
+    elif not source.startswith("/"):
+        raise InvalidInput(
+            f"calendar {source[:70]!a} is a relative path", hint="write the whole path of the file"
+        )
+    days, spans = [], []
+    for item in items.split():
+        if "T" in item:
+            start, _, end = item.partition("..")
+            spans.append((_instant_ms(start), _instant_ms(end)))
+        else:
+            days.append(parse_days(item))
+    return Excepted(tuple(days), tuple(spans))
+
+
+def _instant_ms(text: str) -> int:
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise InvalidInput(f"time {text[:70]!a} of a calendar is not understood") from None
+
+
+@lru_cache(maxsize=4096)
 def parse_days(text: str) -> tuple[int, int]:
     """Read a day or several: the first and the last, numbered since 1970-01-01.
 
@@ -104,7 +172,7 @@ def check_windows(
         if len(texts) > _MOST:
             raise InvalidInput(f"{what} has {len(texts)} values, expected at most {_MOST}")
         for text in texts:
-            _ = parse_days(text) if texts is except_days else parse_window(text)
+            _ = parse_except(text) if texts is except_days else parse_window(text)
     if not any(is_open for _, is_open in week_of(tuple(between), tuple(not_between))):
         raise InvalidInput(
             "not-between leaves no time in which a run can start", hint="remove a not-between"

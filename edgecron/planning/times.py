@@ -312,8 +312,8 @@ def window_warning(timing: Timing, *, usual_ms: int, after_ms: int) -> str | Non
         closes_ms = windows.closes_ms(plan_ms, before_ms=plan_ms + max(usual_ms, _WEEK_MS))
         if closes_ms is None:
             return None
-        earlier_ms = None if number else timing.times.last_ms(plan_ms - _WEEK_MS, plan_ms - 1)
-        is_first = earlier_ms is None or windows.closes_ms(earlier_ms, before_ms=plan_ms) is not None
+        before_ms = None if number else timing.times.last_ms(plan_ms - _WEEK_MS, plan_ms - 1)
+        is_first = before_ms is None or windows.closes_ms(before_ms, before_ms=plan_ms) is not None
         if is_first and closes_ms - plan_ms < usual_ms:
             return (
                 f"its runs usually take {format_duration_ms(usual_ms)}, but a window closes"

@@ -15,10 +15,11 @@ from edgecron.base.errors import InvalidInput, UnknownTimezone
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import ON_TIME_MS
 from edgecron.model.options import Policies
-from edgecron.model.windows import DAY_S, WEEK_S, parse_days, week_of
+from edgecron.model.windows import DAY_S, WEEK_S, is_unread, parse_except, week_of
 from edgecron.triggers.zones import trigger_spans
 
 _MONDAY_S = 3 * DAY_S  # 1970-01-01 is a Thursday
+_FAR_MS = 1 << 62  # later than any instant
 MOST_STEPS = 5_000  # windows that a search looks at: of each day, those of six years
 
 
@@ -44,7 +45,13 @@ class Windows:
         self._timezone = timezone
         self._edges = [at_s for at_s, _ in week]
         self._is_open = [is_open for _, is_open in week]
-        self._days = [parse_days(text) for text in except_days]
+        for text in filter(is_unread, except_days):
+            raise InvalidInput(
+                f"calendar {text!r} has not been read", hint="write the schedule again"
+            )
+        excepted = [parse_except(text) for text in except_days]
+        self._days = _merged(one for each in excepted for one in each.days)
+        self._spans = _merged(one for each in excepted for one in each.spans)
 
     def span_at(self, at_ms: int) -> Span:
         """Find the span that holds an instant."""
@@ -68,7 +75,23 @@ class Windows:
             start_s = max(start_s, zone.starts[index] + offset_s)
         if index + 1 < len(zone.starts):
             end_s = min(end_s, zone.starts[index + 1] + offset_s)
-        return Span(is_open, (start_s - offset_s) * 1000, (end_s - offset_s) * 1000)
+        start_ms, end_ms = (start_s - offset_s) * 1000, (end_s - offset_s) * 1000
+        if is_open and self._spans:
+            return self._cut(Span(is_open, start_ms, end_ms), at_ms)
+        return Span(is_open, start_ms, end_ms)
+
+    def _cut(self, span: Span, at_ms: int) -> Span:
+        """The part of an open span that holds an instant, inside or outside of excepted times."""
+        place = bisect_right(self._spans, (at_ms, _FAR_MS)) - 1
+        start_ms, end_ms = span.start_ms, span.end_ms
+        if place >= 0:
+            first_ms, last_ms = self._spans[place]
+            if at_ms < last_ms:
+                return Span(False, max(start_ms, first_ms), min(end_ms, last_ms))
+            start_ms = max(start_ms, last_ms)
+        if place + 1 < len(self._spans):
+            end_ms = min(end_ms, self._spans[place + 1][0])
+        return Span(True, start_ms, end_ms)
 
     def is_open(self, at_ms: int) -> bool:
         """Whether runs can start at an instant."""
@@ -86,6 +109,15 @@ class Windows:
             at_ms = span.end_ms
         return None
 
+    def closes_ms(self, at_ms: int, *, before_ms: int) -> int | None:
+        """Find the first instant in [at, before) at which runs can't start; None: there is none."""
+        while at_ms < before_ms:
+            span = self.span_at(at_ms)
+            if not span.is_open:
+                return at_ms
+            at_ms = span.end_ms
+        return None
+
     def may_start(self, due_ms: int, *, now_ms: int) -> bool:
         """Whether a run can start now. One that came due in time can be late by a minute."""
         if self.is_open(now_ms):
@@ -97,7 +129,19 @@ class Windows:
         return max(plan_ms, min(latest_ms, self.span_at(plan_ms).end_ms - 1))
 
     def _is_excepted(self, day: int) -> bool:
-        return any(first <= day <= last for first, last in self._days)
+        place = bisect_right(self._days, (day, _FAR_MS)) - 1
+        return place >= 0 and day <= self._days[place][1]
+
+
+def _merged(parts: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Parts in order; those that overlap as one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(parts):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
 
 
 def windows_of(policies: Policies, timezone: str | None) -> Windows | None:
@@ -105,19 +149,18 @@ def windows_of(policies: Policies, timezone: str | None) -> Windows | None:
     return find_windows(policies.between, policies.not_between, policies.except_days, timezone)
 
 
+def excludes(policies: Policies, timezone: str | None, at_ms: int) -> bool:
+    """Whether the windows of a schedule exclude an instant. An unknown zone excludes nothing."""
+    with suppress(UnknownTimezone):
+        windows = windows_of(policies, timezone)
+        return windows is not None and not windows.is_open(at_ms)
+    return False
+
+
 def find_windows(
     between: Sequence[str],
     not_between: Sequence[str],
     except_days: Sequence[str],
-    def closes_ms(self, at_ms: int, *, before_ms: int) -> int | None:
-        """Find the first instant in [at, before) at which runs can't start; None: there is none."""
-        while at_ms < before_ms:
-            span = self.span_at(at_ms)
-            if not span.is_open:
-                return at_ms
-            at_ms = span.end_ms
-        return None
-
     timezone: str | None,
 ) -> Windows | None:
     """The windows of these texts; None if there are none. Raises InvalidInput."""
@@ -127,11 +170,3 @@ def find_windows(
 
 
 _windows = lru_cache(maxsize=256)(Windows)
-def excludes(policies: Policies, timezone: str | None, at_ms: int) -> bool:
-    """Whether the windows of a schedule exclude an instant. An unknown zone excludes nothing."""
-    with suppress(UnknownTimezone):
-        windows = windows_of(policies, timezone)
-        return windows is not None and not windows.is_open(at_ms)
-    return False
-
-

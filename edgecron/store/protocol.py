@@ -271,6 +271,9 @@ class Store(Protocol):
     def has_notify_rules(self) -> bool:
         """Whether any rule wants notices."""
 
+    def has_calendars(self) -> bool:
+        """Whether any schedule excepts the days of a calendar."""
+
     def next_wake_ms(self) -> int | None:
         """Return the next time for which the sleeping machine is to wake; None if there is none."""
 

@@ -29,7 +29,7 @@ _OWN_HINTS = {
     "env": "environment variables, KEY=VALUE, one per line",
     "between": "21:00-05:00, MON-FRI or 21:00-05:00 MON-FRI, one per line: run only then",
     "not_between": "as between, one per line: do not run then",
-    "except": "2026-12-24 or 2026-12-24..2027-01-02, one per line: do not run on these days",
+    "except": "2026-12-24, holidays:DE-BY or /path/FILE.ics, one per line: do not run then",
     "needs": "success:NAME:8h, online, ac-power: one per line",
     "scope": "KIND:ID, one per line: fire once for each",
 }

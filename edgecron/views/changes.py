@@ -54,6 +54,7 @@ _ORIGINS = {
     "sql": "SQL",
     "mcp": "AI assistant",
     "demo": "demo",
+    "calendar": "calendar read again",
 }
 
 

@@ -12,14 +12,15 @@ from edgecron.base.units import format_instant, format_ms
 from edgecron.model.choices import JobKind
 from edgecron.model.listing import idle_words, standing_of
 from edgecron.model.options import JOB_OPTIONS, POLICIES
+from edgecron.model.windows import source_of
 
 if TYPE_CHECKING:
     from edgecron.model.notices import Notice
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
     from edgecron.planning.forecast import UpcomingFire
-    from edgecron.views.outlook import LatePlaces, Outlook
     from edgecron.planning.next_fire import Missed
+    from edgecron.views.outlook import LatePlaces, Outlook
 
 
 MASK = "***"  # replaces a value that only its owner may see
@@ -48,6 +49,7 @@ def schedule_object(schedule: Schedule) -> dict[str, Any]:
         "last_status": schedule.last_status.value if schedule.last_status else None,
         "run_count": schedule.run_count,
         **{option.field or "": _plain(option.value_of(spec)) for option in POLICIES},
+        "except_days": [source_of(text) for text in spec.policies.except_days],
         "group": spec.group,
         "group_max_running": schedule.group_max_running,
         "queue": spec.queue,
@@ -182,8 +184,6 @@ def late_object(late: LatePlaces) -> dict[str, Any]:
     }
 
 
-def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
-    """Return what will happen next to a schedule, and why, as `show` and `why` show it."""
 def excluded_object(times: Missed) -> dict[str, Any]:
     """Return a range of times that windows exclude."""
     return {
@@ -193,6 +193,8 @@ def excluded_object(times: Missed) -> dict[str, Any]:
     }
 
 
+def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
+    """Return what will happen next to a schedule, and why, as `show` and `why` show it."""
     held = outlook.held
     return {
         "next": fire_object(outlook.upcoming[0]) if outlook.upcoming else None,
@@ -202,9 +204,9 @@ def excluded_object(times: Missed) -> dict[str, Any]:
         "held_count": 0 if held is None else held.count,
         "held_from_at": None if held is None else format_ms(held.from_ms),
         "held_to_at": None if held is None else format_ms(held.to_ms),
+        "excluded": [excluded_object(one) for one in outlook.excluded],
         "active_count": outlook.active_count,
         "active": [
-        "excluded": [excluded_object(one) for one in outlook.excluded],
             execution_object(run.execution)
             | {
                 "waits_for": None if run.waits_for is None else run.waits_for.value,

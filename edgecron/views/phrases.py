@@ -24,6 +24,7 @@ from edgecron.model.choices import (
 from edgecron.model.conditions import read_condition, read_needs
 from edgecron.model.engine import find_program
 from edgecron.model.listing import idle_words, standing_of
+from edgecron.model.windows import source_of
 from edgecron.views.glyphs import glyph
 from edgecron.views.times import distance, full_time, near_time, seconds_words, with_near_times
 
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution, Progress
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire
-    from edgecron.views.outlook import LatePlaces
     from edgecron.planning.next_fire import Missed
+    from edgecron.views.outlook import LatePlaces
 
 
 _NOT_CRON = ("every ", "at ", "on boot", "after ")  # the beginnings of other triggers
@@ -117,9 +118,7 @@ def next_sentence(
     schedule: Schedule, *, zone: tzinfo, now: datetime, is_clock_trusted: bool
 ) -> str:
     """Say the next time in full, local and how far away; see `next_words`."""
-    if (
-        schedule.next_run_at is None or schedule.vanished_at is not None or schedule.is_excluded
-    ):
+    if schedule.next_run_at is None or schedule.vanished_at is not None or schedule.is_excluded:
         standing = standing_of(schedule)
         words = next_words(standing, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
         return f"next: {words}"
@@ -213,11 +212,10 @@ def windows_words(policies: Policies) -> str:
     """Say when runs can start: `between 21:00-05:00, except 2026-12-24`; empty for any time."""
     words = [f"between {text}" for text in policies.between]
     words += [f"not between {text}" for text in policies.not_between]
-    words += [f"except {text}" for text in policies.except_days]
+    words += [f"except {source_of(text)}" for text in policies.except_days]
     return ", ".join(words)
 
 
-def while_words(policies: Policies) -> str:
 def excluded_words(times: Missed, timezone: str | None, *, zone: tzinfo) -> str:
     """`2026-11-20 05:00:00`, or with its count: `2026-11-20 05:00:00, 96 times until 20:50:00`."""
     first = full_time(from_ms(times.from_ms), timezone, zone=zone)
@@ -229,6 +227,7 @@ def excluded_words(times: Missed, timezone: str | None, *, zone: tzinfo) -> str:
     return f"{first}, {times.count} times until {last}"
 
 
+def while_words(policies: Policies) -> str:
     """Say which conditions must hold during a run, and what happens otherwise; empty if none."""
     if not policies.while_needs:
         return ""

@@ -37,6 +37,11 @@ def main() -> None:
 
         send_notices(sys.argv[2:])
         return
+    if word == ":calendars":
+        from edgecron.client.calendars import main as read_calendars
+
+        read_calendars(sys.argv[2:])
+        return
     from edgecron.__main__ import main as run
 
     run()

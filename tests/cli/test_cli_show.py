@@ -276,7 +276,7 @@ def test_show_as_json_has_the_same_as_fields(edgecron: Edgecron, backup: str) ->
     outlook = shown["outlook"]
     assert list(outlook) == [
         "next", "idle", "idle_reason", "clock_changes", "held_count", "held_from_at",
-        "held_to_at", "active_count", "active", "fire_now", "unmet_need",
+        "held_to_at", "excluded", "active_count", "active", "fire_now", "unmet_need",
         "clock_trusted", "has_engine", "late_places", "behind", "last_not_run",
     ]  # fmt: skip
     assert outlook["next"] == shown["upcoming"][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import islice
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.units import from_ms, to_ms
+from edgecron.base.units import format_instant, from_ms, to_ms
 from edgecron.base.values import replace
 from edgecron.model.choices import CatchUp, Cause, Reason
 from edgecron.model.options import Policies
@@ -254,8 +255,9 @@ def test_an_event_of_a_calendar_excludes_only_its_times() -> None:
     assert span == (False, ms("2026-11-20T09:00:00Z"), ms("2026-11-20T11:30:00Z"))
     assert windows.next_open_ms(ms("2026-11-20T10:00:00Z")) == ms("2026-11-20T11:30:00Z")
     assert not windows.is_open(ms("2026-11-22T10:00:00Z"))
-    until_ms = ms("2026-11-20T12:00:00Z")
-    excluded = excluded_until(timing, decided_until_ms=ms("2026-11-20T00:00:00Z"), until_ms=until_ms)
+    excluded = excluded_until(
+        timing, decided_until_ms=ms("2026-11-20T00:00:00Z"), until_ms=ms("2026-11-20T12:00:00Z")
+    )
     assert excluded is not None
     assert excluded.count == 3
 

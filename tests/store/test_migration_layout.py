@@ -54,6 +54,7 @@ LANDED = {
     "0033_run_limits.sql": "9fb5f520d74d6a35c4f00189cfcbf1a9e79e02fa0bcf8424a434f69b029f365c",
     "0034_windows.sql": "a8c1f79080f18bb5eedac59cd04ab11f48127890ba81f19a06d68ccf83f73f81",
     "0035_while.sql": "a9e895d66a101f49b35ef5ae368a53f79ce22b580c5767816f71ff35f00397d2",
+    "0036_calendars.sql": "9674bc5c34c2fc0b99d410b49071bf0c1dc447356c17152813f871c126d396dc",
 }
 
 

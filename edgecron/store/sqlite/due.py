@@ -121,6 +121,21 @@ def next_wake_ms(database: Database) -> int | None:
     return None if row is None else row[0]
 
 
+# Of schedules that except a calendar: its days follow it.
+_WITH_CALENDARS = """FROM schedules INDEXED BY schedules_with_calendars
+    WHERE instr(except_days, ' = ') AND deleted_at IS NULL"""
+
+
+def has_calendars(database: Database) -> bool:
+    """Whether any schedule excepts the days of a calendar."""
+    return bool(database.rows(f"SELECT 1 {_WITH_CALENDARS} LIMIT 1"))
+
+
+def find_calendar_users(database: Database) -> list[str]:
+    """The names of the schedules that except the days of a calendar."""
+    return [row[0] for row in database.rows(f"SELECT name {_WITH_CALENDARS} ORDER BY id")]
+
+
 def next_due_ms(
     database: Database,
     queues: tuple[str, ...],

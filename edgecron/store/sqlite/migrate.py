@@ -55,6 +55,7 @@ SCRIPTS = (
     "0033_run_limits.sql",
     "0034_windows.sql",
     "0035_while.sql",
+    "0036_calendars.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

@@ -158,6 +158,8 @@ CREATE INDEX schedules_vanished ON schedules (queue, id)
 CREATE INDEX schedules_of_priority ON schedules (queue, next_run_at)
     WHERE priority <> 0 AND next_run_at IS NOT NULL;
 CREATE INDEX schedules_waking ON schedules (next_run_at) WHERE wake AND next_run_at IS NOT NULL;
+CREATE INDEX schedules_with_calendars ON schedules (id)
+    WHERE instr(except_days, ' = ') AND deleted_at IS NULL;
 
 CREATE TRIGGER schedules_switched AFTER UPDATE OF enabled ON schedules
 WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL

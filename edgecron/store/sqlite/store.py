@@ -122,6 +122,8 @@ class SqliteStore(ReadingStore):
     find_boot_due = due.find_boot_due
     next_due_ms = due.next_due_ms
     next_wake_ms = due.next_wake_ms
+    has_calendars = due.has_calendars
+    find_calendar_users = due.find_calendar_users
     is_used = due.is_used
     upcoming = due.upcoming
     find_next = due.find_next
