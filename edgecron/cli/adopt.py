@@ -41,7 +41,9 @@ _QUIET_S = (4, 55)
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="a job of `edgecron scan`")
-    parser.add_argument("--undo", action="store_true", help="give them back")
+    parser.add_argument(
+        "--undo", action="store_true", help="give schedules back to cron or systemd"
+    )
     parser.add_argument(
         "--root", metavar="DIR", default="/", help="move schedules of this system (default: /)"
     )
@@ -162,7 +164,7 @@ def _list(cli: Session, book: Book) -> None:
         cli.put_json(_adoption_object(one) for one in adoptions)
         return
     if not adoptions:
-        cli.say("nothing was adopted; to see what could be: edgecron scan")
+        cli.say("nothing was adopted; to list jobs that you can adopt: edgecron scan")
         return
     cli.put_table(
         ("name", "status", "origin", "source"),

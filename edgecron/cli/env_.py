@@ -6,8 +6,8 @@
 
 show lists each variable that the next scheduled run gets, and its source: the engine, the account
 of the user, env_file (--env-file), env (--env) or the run. A variable without a value differs from
-run to run. If no engine is running, this shell stands for the engine, and a note says so. edgecron
-reads the environment that the engine was started with.
+run to run. If no engine is running, the variables of this shell take
+the place of the engine's, and a warning says so.
 
 diff ignores the variables about the run, and compares PATH entry by entry. Values of --env and
 --env-file, of the payload, and of variables whose name suggests a secret are shown as *** unless
@@ -60,7 +60,10 @@ def run(cli: Session, args: Namespace) -> int:
         cli.warn(f"{found.problem}; each run fails until it can be read")
     if found.engine_pid is None:
         daemon = cli.command("daemon")
-        cli.warn(f"no engine is running: this shell stands for the engine; start one: {daemon}")
+        cli.warn(
+            "no engine is running, so this shell's variables replace those of an engine;"
+            f" start one: {daemon}"
+        )
     return 0
 
 

@@ -4,9 +4,10 @@
     edgecron notices ops -n 50
     edgecron notices --json
 
-The newest notices come first. A notice is waiting until it is sent. It is held if its rule has sent
-its messages of this hour, and then goes out with the others that were held. If it can't be sent,
-edgecron tries again for three days, with growing pauses. `edgecron notify list` lists the rules.
+The newest notices come first. A notice is `waiting` until it is sent. It is `held` if its rule has
+reached its limit of messages per hour; all held notices go out later in one message. If a notice
+can't be sent, edgecron tries again for three days, with growing pauses. `edgecron notify list`
+lists the rules.
 """
 
 from __future__ import annotations

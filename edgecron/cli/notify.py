@@ -5,8 +5,8 @@
     edgecron notify test ops
 
 A rule is a table [notify.NAME] in the configuration: see `edgecron help alerts`. A running daemon
-uses a changed rule from the next notice on. It learns of the first rule when it starts, or from
-`edgecron notify list`.
+uses a changed rule from the next notice on. After you write your first rule, restart the daemon or
+run `edgecron notify list`.
 
 list --dry-run shows the notices that the runs of the last 7 days would have caused with the rules
 as they are now, and sends nothing.

@@ -17,9 +17,9 @@ run; only the variables about the run differ, such as EDGECRON_CAUSE. `edgecron 
 them. --as-scheduled demands this: without a running engine, --wait then refuses to run the job.
 
 If no engine is running, or all are stalled, this command runs the job itself, with the variables of
-this shell in place of the engine's. Ctrl-C then ends the
-job; a second Ctrl-C leaves that to its supervisor. If an engine runs the job, Ctrl-C only ends the
-wait. The job also continues if the reader of the output goes away; the exit code is then 125.
+this shell in place of the engine's. Ctrl-C then ends the job; a second Ctrl-C leaves that to its
+supervisor. If an engine runs the job, Ctrl-C only ends the wait. The job also continues if the
+reader of the output goes away; the exit code is then 125.
 
 With --url and --wait, edgecron waits for a server that is restarting. If an answer was lost, it
 repeats the request with the same key, so that the run starts once. Without --wait it tries for some

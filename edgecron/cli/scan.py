@@ -6,10 +6,11 @@
     edgecron scan --root /mnt/other-system
 
 This command changes nothing and needs no database. It reads crontabs, the folders of run-parts,
-timers and property lists. As root it reads those of all users, otherwise your own and those that
-you can read. It also shows minutes in which many jobs start, times that a sleeping machine misses,
-and services that failed, according to the journal.
-`edgecron adopt NAME` moves one of them to edgecron.
+systemd timers and property lists of launchd. As root it reads those of all users, otherwise your
+own and those that you can read. It also shows minutes in which many jobs start, jobs that do not
+run later if the machine sleeps, and services that failed, according to the journal.
+
+`edgecron adopt NAME` moves one of them to edgecron. `edgecron help moving` explains the move.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def _say_more(cli: Session, found: MachineTimeline, jobs: list[TimedJob]) -> Non
         verb = "was" if found.moved_count == 1 else "were"
         cli.say(f"{count_words(found.moved_count, 'job')} {verb} moved to edgecron")
     if not jobs:
-        cli.say("no other schedules were found")
+        cli.say("no jobs of cron, systemd or launchd were found")
     able = next(
         (one.job.name for one in jobs if one.job.spec is not None and one.job.is_enabled), None
     )

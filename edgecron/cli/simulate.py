@@ -117,7 +117,7 @@ def _put(cli: Session, found: Simulation, places: int | None) -> None:
         cli.put(_busiest_words(found, places, zone))
         if len(found.days) > 1:
             bars = [float(sum(day.runs for day in days)) for days in _parts(found)]
-            cli.put(f"runs from begin to end: {plot(bars)}")
+            cli.put(f"runs over time: {plot(bars)}")
         cli.put()
         _put_schedules(cli, found)
     for heading, lines in _sections(found, zone):

@@ -1,9 +1,9 @@
 """Undo changes of schedules.
 
-    edgecron undo                    undo the last change of all
+    edgecron undo                    undo the last change of any schedule
     edgecron undo nightly            undo the last change of nightly
     edgecron undo nightly weekly
-    edgecron undo nightly 3          define nightly as at revision 3
+    edgecron undo nightly 3          return nightly to revision 3
     edgecron undo nightly --dry-run
 
 `edgecron show NAME --changes` lists the changes of a schedule with their revisions. You can undo
@@ -11,8 +11,8 @@ every change, also one by rm, apply or import, and an undo. The undo of an addit
 schedule; its history stays. Without NAME, edgecron undoes the last change: that of several
 schedules if one command changed them together.
 
-Nothing runs twice: decided times stay decided. A restored or resumed schedule runs from now on. The
-times that passed meanwhile are one skipped run. Cancelled runs stay cancelled. The limit of a group
+An undo runs nothing twice. A restored or resumed schedule runs from now on; the history shows the
+times that passed meanwhile as one skipped row. Cancelled runs stay cancelled. The limit of a group
 belongs to all its schedules, so an undo does not change it. On a terminal, edgecron shows the
 differences and asks first.
 """
@@ -98,7 +98,7 @@ def _read_names(words: Sequence[str]) -> tuple[list[str], int | None]:
         return names, None
     if len(names) != 1 or len(numbers) > 1:
         raise UsageError(
-            f"a revision is given, {numbers[0]}, with {len(names)} schedules"
+            f"revision {numbers[0]} is given with {len(names)} schedules, expected one schedule"
             if len(numbers) == 1
             else f"{len(numbers)} revisions are given, expected one",
             hint="give one schedule and one revision: edgecron undo nightly 3",

@@ -91,7 +91,7 @@ class Book:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Conflict(
-                    "another edgecron adopt is at work", hint="repeat the command when it has ended"
+                    "another edgecron adopt is running", hint="repeat the command when it has ended"
                 ) from None
             yield
         finally:
@@ -267,7 +267,7 @@ def find(book: Book, name: str) -> Adoption:
     """Return a move. Raises NotFound."""
     adoption = book.read().get(name)
     if adoption is None:
-        raise NotFound(f"{name} was not adopted", hint="see what was: edgecron adopt")
+        raise NotFound(f"{name} was not adopted", hint="list what was adopted: edgecron adopt")
     return adoption
 
 

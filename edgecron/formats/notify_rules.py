@@ -101,10 +101,12 @@ class _RuleReader:
 
     def read(self) -> ReadRule | None:
         if RULE_NAME.fullmatch(self._name) is None:
-            self._refuse("", f"rule name {self._name[:70]!r} is not usable", "use letters, digits")
+            self._refuse(
+                "", f"rule name {self._name[:70]!r} is not usable", "use letters, digits, _ - ."
+            )
             return None
         if self._name in (NO_NOTICES, NONE):
-            self._refuse("", f"rule name {self._name!r} has a meaning", "use another name")
+            self._refuse("", f"rule name {self._name!r} is reserved", "use another name")
             return None
         if not isinstance(self._value, dict):
             self._refuse("", f"notify.{self._name} is not a table", f"write [notify.{self._name}]")
@@ -119,14 +121,18 @@ class _RuleReader:
         if is_ping:
             for key in (*_COMMON[2:],):
                 if key in self._table:
-                    self._refuse(key, f"{key} does not work with ping", "a ping goes out each run")
+                    self._refuse(key, "does not work with ping", f"remove {key}: each run pings")
         beat_ms = self._span_ms("heartbeat", least_ms=_LEAST_BEAT_MS)
         if beat_ms is not None:
             for key in ("schedules", "groups"):
                 if key in self._table:
-                    self._refuse(key, "a heartbeat is about no schedule", "leave it out")
+                    self._refuse(key, "does not work with heartbeat", f"remove {key}")
             if isinstance(channel, PingChannel) and "{schedule}" in channel.url.value:
-                self._refuse("heartbeat", "the address has {schedule}", "use a rule of its own")
+                self._refuse(
+                    "heartbeat",
+                    "the address contains {schedule}, but a heartbeat has no schedule",
+                    "write a second rule with another address for the heartbeat",
+                )
         is_usual = self._table.get("slow_after") == "usual"
         rule = NotifyRule(
             name=self._name,
@@ -378,7 +384,7 @@ def rule_words(rule: NotifyRule) -> str:
         if (limit_ms := rule.limit_ms(event)) is not None
     ]
     if rule.slow_as_usual:
-        limits.append("slow after longer than usual")
+        limits.append("slow if longer than usual")
     audience = " and ".join(_audience(rule))
     if not audience:
         is_named_only = rule.schedules is not None or rule.groups is not None

@@ -171,15 +171,15 @@ _FACTS: dict[Kind, Callable[[Machine, str], bool | float | frozenset[str] | None
 # What a run waits for: the condition, and its opposite.
 _WORDS = {
     Kind.ONLINE: ("a network connection", "the network connection to end"),
-    Kind.NETWORK: ("network {name}", "network {name} to be left"),
+    Kind.NETWORK: ("network {name}", "network {name} to go down"),
     Kind.AC_POWER: ("AC power", "battery power"),
     Kind.BATTERY: ("a battery charge of {amount} or more", "a battery charge below {amount}"),
-    Kind.IDLE: ("{amount} without typing", "somebody to type"),
+    Kind.IDLE: ("{amount} without typing", "a user to type"),
     Kind.LOAD: ("a load below {amount}", "a load of {amount} or more"),
     Kind.PRESSURE: ("{name} pressure below {amount}", "{name} pressure of {amount} or more"),
     Kind.DISK: ("{amount} of free space at {name}", "less than {amount} of free space at {name}"),
     Kind.MOUNTED: ("a file system at {name}", "no file system at {name}"),
-    Kind.EXISTS: ("{name} to exist", "{name} to be gone"),
+    Kind.EXISTS: ("{name} to exist", "{name} to be removed"),
     Kind.COMMAND: ("`{name}` to succeed", "`{name}` to fail"),
 }
 # How each kind is written, and an example.

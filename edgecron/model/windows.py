@@ -72,7 +72,12 @@ def parse_window(text: str) -> Window:
     if words or not dash:
         raise _unread(text)
     start_s, end_s = _clock_s(first, text), _clock_s(last, text)
-    if start_s in (end_s, DAY_S):
+    if start_s == DAY_S:
+        raise InvalidInput(
+            f"window {text!a} opens at 24:00, the end of a day",
+            hint=f"begin it at 00:00 of the next day: {text.replace(first, '00:00', 1)}",
+        )
+    if start_s == end_s:
         raise InvalidInput(
             f"window {text!a} is empty: it opens and closes at {first}", hint=_WINDOW_HINT
         )

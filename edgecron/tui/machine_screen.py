@@ -184,7 +184,10 @@ class MachineScreen(QueryScreen[None]):
         yield TextLine(id="top")
         with Container(id="parts"):
             yield LineView(
-                self._source, _COLUMNS, id="machine", empty="no other schedules were found"
+                self._source,
+                _COLUMNS,
+                id="machine",
+                empty="no jobs of cron, systemd or launchd were found",
             )
             yield Facts(id="machine-facts")
         yield UpcomingBar(id="machine-bar")

@@ -77,7 +77,7 @@ def test_show_says_that_the_shell_stands_for_an_engine_that_is_not_there(
 
     assert said.code == 0
     assert said.out.splitlines()[0].split() == ["NAME", "SOURCE", "VALUE"]
-    assert "no engine is running: this shell stands for the engine" in said.err
+    assert "no engine is running, so this shell's variables replace those of an engine" in said.err
 
 
 def test_a_file_of_variables_that_is_missing_is_a_warning(edgecron: Edgecron) -> None:

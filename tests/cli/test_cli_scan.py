@@ -259,5 +259,8 @@ def test_a_scan_changes_nothing(edgecron: Edgecron, machine: Machine, database: 
 
 
 def test_an_empty_machine_and_a_missing_root_are_told(edgecron: Edgecron, machine: Machine) -> None:
-    assert "no other schedules were found" in edgecron("scan", "--root", str(machine.root)).err
+    assert (
+        "no jobs of cron, systemd or launchd were found"
+        in edgecron("scan", "--root", str(machine.root)).err
+    )
     assert edgecron("scan", "--root", str(machine.root / "none")).code == 3

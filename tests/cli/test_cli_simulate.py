@@ -63,7 +63,7 @@ def test_a_file_is_simulated_without_a_database(
     first, most, bars, *rest = said.out.splitlines()
     assert first == "2027-03-27 00:00:00 to 2027-03-30 00:00:00: 9 runs of 5 schedules"
     assert most == "most active runs: 3, on Sat 2027-03-27 01:30"
-    assert bars.startswith("runs from begin to end: ")
+    assert bars.startswith("runs over time: ")
     text = "\n".join(rest)
     assert "Sat 2027-03-27 01:30: nightly, second, third" in text
     assert "disk: 2 active runs for a limit of 1, on Sat 2027-03-27 01:30" in text

@@ -17,7 +17,7 @@ from tests.support.fakemachine import FakeMachine
     ("text", "canonical", "words", "opposite"),
     [
         ("online", "online", "a network connection", "the network connection to end"),
-        ("network:wg0", "network:wg0", "network wg0", "network wg0 to be left"),
+        ("network:wg0", "network:wg0", "network wg0", "network wg0 to go down"),
         ("ac-power", "ac-power", "AC power", "battery power"),
         (
             "battery:50",
@@ -25,7 +25,7 @@ from tests.support.fakemachine import FakeMachine
             "a battery charge of 50% or more",
             "a battery charge below 50%",
         ),
-        ("idle:600s", "idle:10m", "10m without typing", "somebody to type"),
+        ("idle:600s", "idle:10m", "10m without typing", "a user to type"),
         ("load:1.50", "load:1.5", "a load below 1.5", "a load of 1.5 or more"),
         (
             "pressure:io:10",
@@ -40,7 +40,7 @@ from tests.support.fakemachine import FakeMachine
             "less than 5GB of free space at /srv/a:b",
         ),
         ("mounted:/mnt/", "mounted:/mnt", "a file system at /mnt", "no file system at /mnt"),
-        ("exists:/run/up", "exists:/run/up", "/run/up to exist", "/run/up to be gone"),
+        ("exists:/run/up", "exists:/run/up", "/run/up to exist", "/run/up to be removed"),
         (
             "command: test -e '/srv/a b'",
             "command:test -e '/srv/a b'",

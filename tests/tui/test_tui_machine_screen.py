@@ -123,7 +123,7 @@ def test_names_of_others_are_never_markup(scene: Scene, machine: Machine) -> Non
 
 def test_a_machine_without_other_schedules_says_so(scene: Scene, tmp_path: Path) -> None:
     async def story(seen: Seen) -> None:
-        assert "no other schedules were found" in seen.text()
+        assert "no jobs of cron, systemd or launchd were found" in seen.text()
         await seen.press("enter", "j", "G")
         assert "read-only" in seen.text()
 

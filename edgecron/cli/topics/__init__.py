@@ -16,7 +16,7 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
         "quickstart": "from nothing to a first schedule in five minutes",
         "faq": "questions that people who know cron ask",
         "install": "install, upgrade and remove edgecron",
-        "limits": "how much of everything, and what edgecron does not do",
+        "limits": "the largest sizes and counts, and what edgecron does not do",
     },
     "schedules and jobs": {
         "triggers": "when a schedule fires: cron times, intervals, jitter",
@@ -32,7 +32,7 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
     },
     "when something goes wrong": {
         "monitoring": "notice when something is wrong",
-        "alerts": "hear of failed and missed runs by mail, chat, desktop or ping",
+        "alerts": "get a mail, chat message, popup or ping if a run fails",
         "channels": "how notices reach you: a program, mail, a webhook, a ping",
         "recovery": "after kill -9, power cuts, full disks and upgrades",
         "damage": "a damaged, deleted or copied database",
@@ -63,7 +63,7 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
         "assistants": "tools for AI, over the Model Context Protocol",
     },
     "moving from other schedulers": {
-        "moving": "the schedules that this machine already has",
+        "moving": "find the jobs of cron and systemd, and move them to edgecron",
         "cron": "moving from cron",
         "anacron": "moving from anacron",
         "systemd": "moving from systemd timers",
