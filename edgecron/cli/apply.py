@@ -265,6 +265,6 @@ def _warn_of_secrets(cli: Session, document: Document) -> None:
         for name in wanted.spec.job.env:
             if is_secret_name(name):
                 cli.warn(
-                    f"schedule {wanted.spec.name}: {name} is kept readable in the database;"
-                    " put secrets into a file for env_file"
+                    f"schedule {wanted.spec.name}: the database stores {name} in plain text;"
+                    " put secrets in a file and use env_file"
                 )

@@ -76,7 +76,7 @@ def _agrees(cli: Session, plan: Backfill) -> bool:
     what = f"{count_words(len(plan.wanted), 'run')} of {plan.schedule.name}"
     if not cli.can_ask():
         raise UsageError(
-            f"that is {what}, and there is no terminal to ask on",
+            f"this would queue {what}, and there is no terminal to ask on",
             hint="see them with --dry-run, then repeat with --yes",
         )
     for line in _lines(cli, plan):
@@ -138,7 +138,7 @@ def _lines(cli: Session, plan: Backfill) -> list[str]:
     name, wanted = plan.schedule.name, plan.wanted
     if not wanted:
         return [
-            f"nothing to backfill of {name}",
+            f"nothing to backfill for {name}",
             *(f"  {line}" for line in left_lines(cli.command, plan, zone=cli.zone())),
         ]
     lines = [f"{count_words(len(wanted), 'run')} of {name}, one after the other:"]

@@ -121,7 +121,7 @@ _SENTENCES = {
     EventKind.RETIMED: "next {next_ms}, was {next_was_ms}",
 }
 _REASONS = {
-    "overlap": "one still runs",
+    "overlap": "an earlier run is active",
     "misfire": "missed",
     "jitter": "passed by jitter",
     "shutdown": "stopped with the engine",
@@ -130,7 +130,7 @@ _REASONS = {
     "reboot": "the machine restarted",
     "restored": "its database was restored from a backup",
     "removed": "its schedule was removed",
-    "replaced": "a newer one took its place",
+    "replaced": "a newer run replaced it",
     "never_started": "it had been claimed, and not started",
     "clock": "the clock was wrong",
     "missing": "its next time was missing",

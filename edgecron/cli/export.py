@@ -88,6 +88,6 @@ def _warn_of_secrets(cli: Session, schedules: list[Definition]) -> None:
         for name in schedule.spec.job.env:
             if is_secret_name(name):
                 cli.warn(
-                    f"schedule {schedule.spec.name}: {name} looks like a secret, and is written in"
-                    " the open; put secrets into a file for env_file"
+                    f"schedule {schedule.spec.name}: the export contains {name} in plain text;"
+                    " put secrets in a file and use env_file"
                 )

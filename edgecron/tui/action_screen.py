@@ -93,7 +93,7 @@ class EditScreen(ActionScreen[ScreenResultType]):
         name = self.current_schedule()
         if name is None:
             self.app.show_notice(
-                "select a schedule first: nothing here that was changed", severity="warning"
+                "select a schedule first, then list its changes", severity="warning"
             )
         else:
             self.prepare(self._list_changes(name))

@@ -95,7 +95,7 @@ class ChangeList(Overlay[None]):
         with Vertical(id="box") as box:
             box.border_title = Content(f"Changes of {clean(self._schedule)}")
             box.border_subtitle = Content(
-                clean(f"edgecron undo {self._schedule} REVISION returns to one   esc back")
+                clean(f"edgecron undo {self._schedule} REVISION returns to a revision   esc back")
             )
             with ScrolledLines():
                 yield TextLine(id="changes")

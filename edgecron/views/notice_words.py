@@ -60,7 +60,9 @@ def message_text(notices: Sequence[Notice], *, held: int) -> str:
     parts = []
     if held:
         were = "notice was" if held == 1 else "notices were"
-        parts.append(f"{held} {were} held back, because this rule had sent its messages per hour.")
+        parts.append(
+            f"{held} {were} held back, because this rule had reached its limit of messages."
+        )
     parts += ["\n".join(_lines(one)) for one in notices[:_MOST_SHOWN]]
     if len(notices) > _MOST_SHOWN:
         more = count_words(len(notices) - _MOST_SHOWN, "more notice")

@@ -390,7 +390,7 @@ def test_a_plan_shows_no_secrets(edgecron: Edgecron, file: File) -> None:
     second = edgecron("apply", str(file))
 
     assert "    ~ env.API_TOKEN: *** -> ***" in second.out
-    assert "API_TOKEN is kept readable in the database" in second.err
+    assert "the database stores API_TOKEN in plain text" in second.err
     assert "hunter" not in first.out + first.err + second.out + second.err
 
 

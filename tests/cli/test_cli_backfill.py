@@ -118,5 +118,5 @@ def test_times_that_are_not_decided_yet_are_named(edgecron: Edgecron, report: st
     ahead = edgecron("backfill", report, decided.isoformat(), later, "--dry-run")
 
     assert said.code == 0
-    assert "nothing to backfill of report" in ahead.out
+    assert "nothing to backfill for report" in ahead.out
     assert "not decided yet: the schedule is paused; first: edgecron resume report" in ahead.out

@@ -162,7 +162,7 @@ def test_a_secret_in_a_variable_is_warned_of(edgecron: Edgecron) -> None:
 
     said = edgecron("export")
 
-    assert "API_TOKEN looks like a secret" in said.err
+    assert "the export contains API_TOKEN in plain text" in said.err
     assert "hunter2" not in said.err
 
 
