@@ -186,7 +186,10 @@ def adopt(client: Client, book: Book, job: MachineJob, spec: ScheduleSpec, root:
             )
     source = open_source(place)
     if not source.is_active():
-        raise Conflict(f"{job.source} is off, so there is nothing to move")
+        raise Conflict(
+            f"{job.source} is disabled, so there is nothing to move",
+            hint="list jobs that are enabled: edgecron scan",
+        )
     taken = dict.fromkeys((one.name for one in client.schedules()), 1)
     taken |= dict.fromkeys(book.read(), 1)
     spec = replace(spec, name=take_name(spec.name, taken=taken))

@@ -145,7 +145,7 @@ class CrontabLine:
             if ask_program("crontab", *whose, "-", given=_HEADER.sub(b"", content, 1)) is not None:
                 return
         if self._path is None:
-            raise EdgecronError(f"crontab did not take the changed {self._place.source}")
+            raise EdgecronError(f"the command crontab refused the changed {self._place.source}")
         try:
             owner = self._path.stat().st_uid
             # cron ignores file names with a dot, so it never runs the temporary file.

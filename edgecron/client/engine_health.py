@@ -163,7 +163,7 @@ def _judge_silence(
     if not is_held:
         return Diagnosis(health=EngineHealth.GONE)
     if before is None or after is None:
-        why = "it does not hear its doorbell, and its process can't be seen from here"
+        why = "it does not answer, and its process can't be seen from here"
         return Diagnosis(health=EngineHealth.SILENT, why=why)
     if stopped := _judge_stopped(after):
         return stopped
@@ -171,9 +171,9 @@ def _judge_silence(
         why = "it waits for the disk, or is frozen"
         return Diagnosis(health=EngineHealth.SILENT, why=why)
     if "R" in after.states or after.switches != before.switches:
-        why = "it is at work, and has not heard its doorbell yet"
+        why = "it is busy, and has not answered yet"
         return Diagnosis(health=EngineHealth.SILENT, why=why)
-    why = "it sleeps, and does not hear its doorbell"
+    why = "it sleeps, and does not answer"
     return Diagnosis(health=EngineHealth.STALLED, why=why)
 
 

@@ -256,7 +256,7 @@ def test_an_engine_that_sleeps_on_can_only_be_ended(
     pid = stuck.process.pid
     assert only(said, "engines") == (
         "problem",
-        f"pid {pid} is stalled: it sleeps, and does not hear its doorbell; its runs continue",
+        f"pid {pid} is stalled: it sleeps, and does not answer; its runs continue",
         f"end it: edgecron --db {database} doctor --take-over {pid}",
     )
 
@@ -272,7 +272,7 @@ def test_an_engine_that_is_at_work_for_long_is_a_warning(
     status, message, hint = only(edgecron("doctor", "--json"), "engines")
 
     assert status == "warning"
-    assert message.startswith(f"pid {stuck.process.pid} is running but silent: it is at work")
+    assert message.startswith(f"pid {stuck.process.pid} is running but silent: it is busy")
     assert hint is not None
     assert f"kill -TERM {stuck.process.pid}" in hint
 

@@ -202,7 +202,7 @@ def test_a_process_that_only_claims_to_be_the_engine_is_refused(
     said = edgecron("doctor", "--take-over", str(bystander.pid), "--yes")
 
     assert said.code == 1
-    assert "not stalled; it does not hear its doorbell, and its process can't be seen" in said.err
+    assert "not stalled; it does not answer, and its process can't be seen" in said.err
     assert bystander.poll() is None
 
 

@@ -154,7 +154,7 @@ def test_an_engine_that_sleeps_and_hears_no_doorbell_is_stalled(
     rung = only_state(client)
 
     assert at_rest.health is EngineHealth.ALIVE, "nothing speaks against it yet"
-    assert (rung.health, rung.why) == ("stalled", "it sleeps, and does not hear its doorbell")
+    assert (rung.health, rung.why) == ("stalled", "it sleeps, and does not answer")
     assert count_unheard(stuck.state_dir, KEY) == 1, "it need not be rung twice"
 
 
