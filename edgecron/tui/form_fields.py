@@ -27,11 +27,12 @@ _KINDS = (JobKind.COMMAND.value, JobKind.SHELL.value)
 _OWN_HINTS = {
     "timezone": "an IANA name such as Europe/Berlin, or local",
     "env": "environment variables, KEY=VALUE, one per line",
-    "between": "21:00-05:00, MON-FRI or 21:00-05:00 MON-FRI, one per line: run only then",
-    "not_between": "as between, one per line: do not run then",
-    "except": "2026-12-24, holidays:DE-BY or /path/FILE.ics, one per line: do not run then",
-    "needs": "success:NAME:8h, online, ac-power: one per line",
-    "scope": "KIND:ID, one per line: fire once for each",
+    "between": "run only then: 21:00-05:00, MON-FRI or 21:00-05:00 MON-FRI, one per line",
+    "not_between": "do not run then: 09:00-17:00, SAT,SUN or 09:00-17:00 MON-FRI, one per line",
+    "except": "do not run then: 2026-12-24, holidays:DE-BY or /path/FILE.ics, one per line",
+    "needs": "wait for: success:NAME:8h, online, ac-power, one per line",
+    "while": "end or suspend the run without: ac-power, online, one per line",
+    "scope": "fire once for each: KIND:ID, one per line",
 }
 _TITLES = {
     Group.MISSED: "Missed times and overlapping runs",
