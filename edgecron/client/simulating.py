@@ -53,7 +53,7 @@ class Simulating:
         since_ms, until_ms = since_ms - since_ms % MINUTE_MS, until_ms - until_ms % MINUTE_MS
         if not since_ms < until_ms:
             raise InvalidInput(
-                "the end of the simulation is not later than its begin", hint="give a later --to"
+                "the simulation does not end after its beginning", hint="give a later --to"
             )
         if until_ms - since_ms > LONGEST_DAYS * 86_400_000:
             raise InvalidInput(

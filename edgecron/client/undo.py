@@ -243,8 +243,8 @@ class Undoing:
             return self._write(schedule, wanted)
         if not is_removed:
             raise Conflict(
-                f"there is nothing to undo: schedule {schedule.name!r} is defined as at revision"
-                f" {revision}",
+                f"there is nothing to undo: schedule {schedule.name!r} already has the definition"
+                f" of revision {revision}",
                 hint=f"see: edgecron show {schedule.name} --changes",
             )
         return schedule
@@ -270,8 +270,7 @@ class Undoing:
         named = ", ".join(map(str, others[:_MOST_NAMED]))
         more = ", ..." if len(others) > _MOST_NAMED else ""
         hint = (
-            f"definitions are left of revisions {named}{more}:"
-            f" edgecron undo {schedule.name} {others[0]}"
+            f"you can return to revisions {named}{more}: edgecron undo {schedule.name} {others[0]}"
             if others
             else f"no earlier definition is left; change it: edgecron edit {schedule.name}"
         )

@@ -320,7 +320,7 @@ _ABOUT = (
         "/healthz",
         health.get_health,
         name="getHealth",
-        words="Whether the database answers, and whether an engine is at work on it",
+        words="Whether the database answers, and whether an engine is running",
         tag="about",
         answers={200: "Health", 503: "Health"},
     ),

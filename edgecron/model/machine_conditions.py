@@ -231,7 +231,7 @@ def judge(
 def _parse(kind: Kind, rest: str | None) -> MachineCondition:
     if kind in (Kind.ONLINE, Kind.AC_POWER):
         if rest is not None:
-            raise InvalidInput(f"nothing follows {kind.value!r}")
+            raise InvalidInput(f"{kind.value!r} takes no value")
         return MachineCondition(kind=kind)
     if not rest:
         raise InvalidInput("it is not complete")

@@ -116,7 +116,7 @@ def test_an_empty_database_and_a_wrong_span_say_so(edgecron: Edgecron) -> None:
 
     assert (empty.code, long.code) == (2, 2)
     assert empty.err.splitlines() == [
-        "error: the end of the simulation is not later than its begin",
+        "error: the simulation does not end after its beginning",
         "hint: give a later --to",
     ]
     assert long.err.splitlines() == [

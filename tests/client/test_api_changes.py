@@ -245,7 +245,7 @@ def test_a_revision_brings_back_its_definition_but_no_pause(client: Client) -> N
     assert not schedule.enabled
     assert done.undone is None
     assert {one.field for one in done.changes} == {"every", "retries"}
-    with pytest.raises(Conflict, match="is defined as at revision 1"):
+    with pytest.raises(Conflict, match="already has the definition of revision 1"):
         client.undo("backup", 1)
     with pytest.raises(NotFound, match="has no revision 17: its last one is 5"):
         client.undo("backup", 17)
@@ -300,7 +300,7 @@ def test_definitions_that_retention_removed_are_named(client: Client, clock: Fak
         client.undo("backup", 3)
 
     assert caught.value.hint is not None
-    assert "definitions are left of revisions 30, 29, 28" in caught.value.hint
+    assert "you can return to revisions 30, 29, 28" in caught.value.hint
     found = {one.revision: one for one in client.changes("backup", limit=40)}
     assert not found[3].is_complete
     assert found[3].user == "anna"
