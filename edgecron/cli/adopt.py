@@ -22,7 +22,7 @@ from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import NotFound, NotSupported, UsageError
 from edgecron.base.values import replace
 from edgecron.cli.import_ import show_mail_rules, with_default_policies
-from edgecron.cli.scan import read_root
+from edgecron.cli.scan import on_root, read_root
 from edgecron.cli.session import Session
 from edgecron.formats.config_values import default_policies, option_defaults
 from edgecron.views.json_objects import schedule_object
@@ -117,8 +117,13 @@ def _find_jobs(cli: Session, book: Book, names: Sequence[str], root: Path) -> di
             continue
         if name not in found:
             close = suggest(name, found)
-            hint = "see all: edgecron scan --all" if close is None else f"did you mean {close}?"
-            raise NotFound(f"no job {name!r} was found on this machine", hint=hint)
+            hint = (
+                f"see all: edgecron {on_root('scan --all', root)}"
+                if close is None
+                else f"did you mean {close}?"
+            )
+            where = "on this machine" if root == Path("/") else f"below {root}"
+            raise NotFound(f"no job {name!r} was found {where}", hint=hint)
         if found[name].spec is None:
             raise NotSupported(
                 f"{name} can't be adopted: {found[name].reason}",

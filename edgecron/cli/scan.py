@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock, now
@@ -53,7 +54,7 @@ def run(cli: Session, args: Namespace) -> int:
         _put_findings(cli, found, jobs, at)
     for sentence in found.unread:
         cli.warn(f"not read: {sentence}")
-    _say_more(cli, found, jobs)
+    _say_more(cli, found, jobs, root)
     return 0
 
 
@@ -63,6 +64,11 @@ def read_root(given: str) -> Path:
     if not root.is_dir():
         raise NotFound(f"folder {given!r} does not exist", hint="name a system's root, such as /")
     return root.absolute()
+
+
+def on_root(words: str, root: Path) -> str:
+    """Return the words of `scan` or `adopt` with the system that this command reads."""
+    return words if root == Path("/") else f"{words} --root {quote(str(root))}"
 
 
 def _put_table(cli: Session, jobs: list[TimedJob], at: datetime) -> None:
@@ -140,12 +146,13 @@ def _put_section(cli: Session, heading: str, lines: list[str]) -> None:
             cli.put(f"  {line}")
 
 
-def _say_more(cli: Session, found: MachineTimeline, jobs: list[TimedJob]) -> None:
+def _say_more(cli: Session, found: MachineTimeline, jobs: list[TimedJob], root: Path) -> None:
     """Report timers that are off, and how to move a job."""
     count = len(found.jobs) - len(jobs)
     if count:
         verb = "is" if count == 1 else "are"
-        cli.say(f"{count_words(count, 'timer')} {verb} off; to list: edgecron scan --all")
+        listing = f"edgecron {on_root('scan --all', root)}"
+        cli.say(f"{count_words(count, 'timer')} {verb} off; to list: {listing}")
     if found.moved_count:
         verb = "was" if found.moved_count == 1 else "were"
         cli.say(f"{count_words(found.moved_count, 'job')} {verb} moved to edgecron")
@@ -155,4 +162,5 @@ def _say_more(cli: Session, found: MachineTimeline, jobs: list[TimedJob]) -> Non
         (one.job.name for one in jobs if one.job.spec is not None and one.job.is_enabled), None
     )
     if able is not None and not cli.is_json:
-        cli.say(f"to move one to edgecron: edgecron adopt {able}")
+        command = cli.command(on_root(f"adopt {able}", root))
+        cli.say(f"to move one to edgecron: {command}")

@@ -244,7 +244,9 @@ def test_the_findings_are_shown_in_words(edgecron: Edgecron, machine: Machine) -
     assert "not run later if the machine sleeps or is off at their time:\n  one, two" in said.out
     assert "edgecron can't adopt:\n  random: minute is '0~9'" in said.out
     assert "not read: /Library/LaunchAgents/broken.plist: it is not a property list" in said.err
-    assert "1 timer is off; to list: edgecron scan --all" in said.err
+    here = f"--root {machine.root}"
+    assert f"1 timer is off; to list: edgecron scan --all {here}" in said.err
+    assert f"edgecron adopt one {here}" in said.err
 
 
 def test_a_scan_changes_nothing(edgecron: Edgecron, machine: Machine, database: Path) -> None:
