@@ -198,9 +198,12 @@ def parse_size(text: str, *, what: str) -> int:
     unit = None if found is None else _UNITS.get(found[2].lower())
     size = 0 if found is None or unit is None else int(found[1]) * unit
     if not 1 <= size <= _MOST_BYTES:
+        letter = "" if found is None else found[2].upper()
         raise InvalidInput(
             f"{what} is {text[:60]!r}, expected a size of at least one byte",
-            hint="write a number and a unit, such as 256KiB, 10MB or 1GB",
+            hint=f"did you mean {found[1]}{letter}iB?"
+            if found is not None and letter in ("K", "M", "G", "T")
+            else "write a number and a unit, such as 256KiB, 10MB or 1GB",
         )
     return size
 

@@ -12,6 +12,7 @@ configuration: see `edgecron config show defaults`.
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
 from os.path import basename
 from shlex import quote
@@ -25,6 +26,7 @@ from edgecron.base.units import to_ms
 from edgecron.cli.schedule_arguments import (
     add_schedule_arguments,
     apply_rest,
+    find_ineffective,
     find_least_niceness,
     find_missing_paths,
     find_secrets,
@@ -66,6 +68,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     check_name(args.name, what="schedule name")
     rename_former_options(cli, args)
+    given = args
     args = with_defaults(cli, args)
     timezone = check_zone("local" if args.tz is None else args.tz)
     at = now(SystemClock())
@@ -100,6 +103,7 @@ def run(cli: Session, args: Namespace) -> int:
         see, fire = cli.command(f"show {name}"), cli.command(f"run {name} --wait")
         cli.flush()
         cli.say(f"see it: {see}\nrun it now: {fire}\nremove it: {cli.command(f'rm {name}')}")
+    warn_of_ineffective(cli, given, schedule.spec)
     warn_of(cli, args, triggers, spec.job)
     warn_of_gap(cli, schedule)
     warn_of_jitter(cli, schedule)
@@ -135,6 +139,14 @@ def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) ->
         is_line = len(job.argv) == 1 and " " in job.argv[0].strip()
         shell = f"; a line for the shell is given with --shell {quote(job.argv[0])}"
         cli.warn(missing + (shell if is_line else ""))
+
+
+def warn_of_ineffective(cli: Session, args: Namespace, spec: ScheduleSpec) -> None:
+    """Warn about given options that do nothing for this schedule."""
+    for sentence in find_ineffective(args, spec):
+        cli.warn(sentence)
+    if args.wake and cli.remote_url() is None and os.geteuid() != 0:
+        cli.warn("--wake has no effect under your engine: only root's engine can wake the machine")
 
 
 def warn_of_gap(cli: Session, schedule: Schedule) -> None:

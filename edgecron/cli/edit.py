@@ -21,6 +21,7 @@ from edgecron.base.values import replace
 from edgecron.cli.add import (
     warn_of,
     warn_of_gap,
+    warn_of_ineffective,
     warn_of_jitter,
     warn_of_rules,
     warn_of_windows,
@@ -94,6 +95,7 @@ def run(cli: Session, args: Namespace) -> int:
     if schedule.name != args.name:
         changes = (FieldChange(key="name", old=args.name, new=schedule.name), *changes)
     put_changed(cli, schedule, changes)
+    warn_of_ineffective(cli, args, schedule.spec)
     warn_of(cli, args, triggers, schedule.spec.job)
     if any((args.argv, args.shell, args.env, args.env_from_shell)):
         warn_of_gap(cli, schedule)

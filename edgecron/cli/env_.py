@@ -22,6 +22,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.checks import suggest
 from edgecron.base.errors import UsageError
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import is_secret_name
@@ -38,19 +39,20 @@ _PATH = "PATH"
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("action", metavar="show|diff", help="list the variables, or compare them")
-    parser.add_argument("name", metavar="NAME", help="a schedule")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a schedule")
     parser.add_argument("--reveal", action="store_true", help="show values that can be secret")
 
 
 def run(cli: Session, args: Namespace) -> int:
     actions = {"show": _show, "diff": _diff}
     if args.action not in actions:
-        from edgecron.cli.suggestions import hint_for_action  # Only for errors.
-
+        meant = suggest(args.action, actions) or "show"
         raise UsageError(
             f"{args.action!r} is unknown, expected show or diff",
-            hint=hint_for_action("env", args.action, actions),
+            hint=f"for example: edgecron env {meant} {args.name or args.action}",
         )
+    if args.name is None:
+        raise UsageError("missing NAME", hint=f"for example: edgecron env {args.action} nightly")
     from edgecron.client.job_environment import find_job_environment
 
     client = cli.local_client(must_exist=True)

@@ -121,7 +121,7 @@ _SENTENCES = {
     EventKind.RETIMED: "next {next_ms}, was {next_was_ms}",
 }
 _REASONS = {
-    "overlap": "an earlier run is active",
+    "overlap": "earlier run active",
     "misfire": "missed",
     "jitter": "passed by jitter",
     "shutdown": "stopped with the engine",

@@ -102,7 +102,9 @@ def run(cli: Session, args: Namespace) -> int:
     if args.format not in _FORMATS:
         raise UsageError(
             f"{args.format!r} is an unknown format, expected crontab or anacrontab",
-            hint=cli.command(f"import crontab {quote(args.file)}"),
+            hint="move timers with: edgecron scan, then edgecron adopt NAME"
+            if args.format in ("systemd", "timer", "timers")
+            else cli.command(f"import crontab {quote(args.file)}"),
         )
     if args.file is None:
         if args.format == "crontab":

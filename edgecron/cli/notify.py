@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from edgecron.base.checks import suggest
-from edgecron.base.errors import NotFound, UsageError
+from edgecron.base.errors import EdgecronError, NotFound, UsageError
 from edgecron.base.units import format_ms, from_ms, to_ms
 from edgecron.cli.session import Session
 from edgecron.model.notices import ChannelKind
@@ -173,7 +173,11 @@ def _test(cli: Session, args: Namespace) -> None:
         meant = suggest(args.name, rules)
         raise NotFound(
             f"the configuration has no rule {args.name!r}",
-            hint=f"did you mean {meant}?" if meant else "list the rules: edgecron notify",
+            hint=f"did you mean {meant}?"
+            if meant
+            else "list the rules: edgecron notify"
+            if rules
+            else "to write a rule: edgecron help alerts",
         )
     from edgecron.client.notice_channels import Message, send
 
@@ -192,5 +196,11 @@ def _test(cli: Session, args: Namespace) -> None:
         schedule="test",
         run=run_id,
     )
-    send(found.channel, message)
+    try:
+        send(found.channel, message)
+    except EdgecronError as error:
+        raise EdgecronError(
+            f"rule {args.name!r} could not send over {found.rule.channel}: {error.message}",
+            hint=error.hint or "check its keys in the configuration: edgecron help channels",
+        ) from error
     cli.say(f"sent a test message with rule {args.name} over {found.rule.channel}")

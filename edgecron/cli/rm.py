@@ -47,9 +47,7 @@ def run(cli: Session, args: Namespace) -> int:
     for schedule in removed:
         left = ", ".join(client.find_dependents(schedule.name))
         if left:
-            cli.warn(
-                f"these schedules follow or need {schedule.name}, and now wait in vain: {left}"
-            )
+            cli.warn(f"these schedules follow or need {schedule.name}, and no longer run: {left}")
         _warn_of_original(cli, schedule)
     if cli.is_json:
         cli.put_json(schedule_object(schedule) for schedule in removed)
@@ -88,7 +86,7 @@ def _agrees(cli: Session, names: list[str]) -> bool:
         left = [one for one in client.find_dependents(name) if one not in names]
         if left:
             cli.say(
-                f"these schedules follow or need {name}, and would wait in vain: {', '.join(left)}"
+                f"these schedules follow or need {name}, and would no longer run: {', '.join(left)}"
             )
             if not cli.ask(f"remove {name}?"):
                 return False

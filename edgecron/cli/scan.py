@@ -21,12 +21,13 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock, now
-from edgecron.base.errors import NotFound
+from edgecron.base.errors import NotFound, UsageError
 from edgecron.cli.session import Session
 from edgecron.views.phrases import count_words
 from edgecron.views.times import distance, local_time
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from edgecron.client.machine_jobs import MachineJob
@@ -59,8 +60,15 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def read_root(given: str) -> Path:
-    """Return the folder below which a system's files lie. Raises NotFound."""
+    """Return the folder below which a system's files lie.
+
+    Raises NotFound, and UsageError for a file.
+    """
     root = Path(given)
+    if root.exists() and not root.is_dir():
+        raise UsageError(
+            f"{given!r} is a file, expected a folder", hint="name a system's root, such as /"
+        )
     if not root.is_dir():
         raise NotFound(f"folder {given!r} does not exist", hint="name a system's root, such as /")
     return root.absolute()
@@ -129,13 +137,22 @@ def _put_findings(
     _put_section(
         cli,
         "edgecron can't adopt:",
-        [f"{job.name}: {job.reason}" for job in jobs if job.reason is not None],
+        [f"{', '.join(names)}: {reason}" for reason, names in _by_reason(jobs).items()],
     )
     _put_section(
         cli,
         "to know before you adopt:",
         [f"{job.name}: {'; '.join(job.notes)}" for job in jobs if job.notes and job.spec],
     )
+
+
+def _by_reason(jobs: Iterable[MachineJob]) -> dict[str, list[str]]:
+    """Group the names of jobs that can't be adopted by the reason."""
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        if job.reason is not None:
+            found.setdefault(job.reason, []).append(job.name)
+    return found
 
 
 def _put_section(cli: Session, heading: str, lines: list[str]) -> None:

@@ -35,6 +35,15 @@ if TYPE_CHECKING:
 
 
 _TRIGGERS = ("cron", "every", "at", "after")
+# Options that do something only together with another one.
+_NEEDED = {
+    "stall_action": "stall_timeout",
+    "while_lost": "while",
+    "needs_deadline": "needs",
+    "retry_delay": "retries",
+    "retry_factor": "retries",
+    "retry_max_delay": "retries",
+}
 
 
 def add_schedule_arguments(parser: ArgumentParser) -> None:
@@ -256,6 +265,16 @@ def niceness_warning(job: Job, *, least: int | None) -> str | None:
         f"nice is {job.nice}, but only root can go below {least}: each run would fail;"
         f" give nice {least} or more, or run the engine as root"
     )
+
+
+def find_ineffective(args: Namespace, spec: ScheduleSpec) -> list[str]:
+    """Return a sentence for each given option that needs another one, which the schedule lacks."""
+    return [
+        f"{OPTIONS[name].option} has no effect without {OPTIONS[needed].option}"
+        for name, needed in _NEEDED.items()
+        if getattr(args, argument_of(OPTIONS[name])) not in (None, NONE)
+        and not OPTIONS[needed].value_of(spec)
+    ]
 
 
 def find_missing_paths(args: Namespace) -> list[str]:

@@ -136,9 +136,9 @@ def _count(number: int, word: str) -> str:
 
 def _busiest_words(found: Simulation, places: int | None, zone: tzinfo) -> str:
     at = f"{found.most_active_at.astimezone(zone):%a %Y-%m-%d %H:%M}"
-    words = f"most active runs: {found.most_active:,}, on {at}"
+    words = f"busiest minute: {found.most_active:,} active runs, {at}"
     if places is not None and found.most_active > places:
-        return f"{words}; the engine has {count_words(places, 'place')}, so some runs wait"
+        return f"{words}; the engine has {count_words(places, 'place')}, so some runs can wait"
     return words
 
 

@@ -12,6 +12,8 @@ from edgecron.base.checks import suggest
 from edgecron.base.errors import UsageError
 from edgecron.cli.commands import COMMANDS, OTHER_WORDS
 from edgecron.cli.topics import OTHER_TOPICS, TOPICS
+from edgecron.model.option_types import OptionType
+from edgecron.model.options import OPTIONS
 
 _ALIKE = 0.75  # of two options without their dashes: jsn is json, time is not timeout
 _MACROS = ("hourly", "daily", "weekly", "monthly", "yearly")  # of cron texts
@@ -64,6 +66,7 @@ _HABITS = {
     "history --schedule": "edgecron history NAME",
     "import --dry-run": "try it on another database first: --db /tmp/try.db",
     "list --status": "--failed",
+    "simulate --days": '--to "in 30d"',
     "service restart": "systemctl --user restart edgecron; for the machine, without --user",
     "service start": "edgecron service install, which also starts it",
     "service stop": "systemctl --user stop edgecron; for the machine, without --user",
@@ -108,8 +111,10 @@ def _split_hint(word: str, argv: list[str]) -> str | None:
 def _stray_hint(unknown: list[str], argv: list[str]) -> str:
     """Guess what stray words were meant to be: a part of a time, or a job."""
     word = unknown[0]
-    if argv[argv.index(word) - 1] == "--on-boot":
-        return "leave it out, --on-boot takes no value"
+    before = argv[argv.index(word) - 1]
+    switches = (one.option for one in OPTIONS.values() if one.type is OptionType.SWITCH)
+    if f"--{before.removeprefix('--').removeprefix('no-')}" in switches:
+        return f"leave it out, {before} takes no value"
     if word[:1] == "@" or len(word.split()) > 4:
         return f"--cron {word!r}"
     after = argv[argv.index("--cron") + 1 :] if "--cron" in argv else []

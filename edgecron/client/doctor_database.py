@@ -319,8 +319,8 @@ def _find_needs_in_vain(
                     name,
                     _Trouble(
                         is_problem=False,
-                        is_words=f"needs {text!a}, {unknown}: its runs wait in vain",
-                        are_words=f"need {text!a}, {unknown}: their runs wait in vain",
+                        is_words=f"needs {text!a}, {unknown}: its runs will be skipped",
+                        are_words=f"need {text!a}, {unknown}: their runs will be skipped",
                         hint=f"change what is needed: {needed}; see: edgecron help conditions",
                     ),
                 )
@@ -332,8 +332,8 @@ def _find_needs_in_vain(
                     name,
                     _Trouble(
                         is_problem=False,
-                        is_words=f"needs {gone}: its runs wait in vain, and are skipped",
-                        are_words=f"need {gone}: their runs wait in vain, and are skipped",
+                        is_words=f"needs {gone}: its runs will be skipped",
+                        are_words=f"need {gone}: their runs will be skipped",
                         hint=(
                             f"restore it: {command(f'undo {condition.schedule}')};"
                             f" or change what is needed: {needed}"

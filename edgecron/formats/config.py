@@ -226,7 +226,11 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
         meant = _find_meant(name, known)
         from edgecron.base.errors import InvalidConfig
 
-        hint = f"did you mean {meant}?" if meant else "see: edgecron config show"
+        hint = (
+            f"did you mean {meant}?"
+            if meant
+            else f"remove it, unset {name}; see: edgecron help settings"
+        )
         raise InvalidConfig(f"variable {name} is unknown", hint=hint)
 
 
@@ -238,7 +242,9 @@ def _find_meant(name: str, known: Mapping[str, str]) -> str | None:
     by_own_name = {key.rpartition(".")[2].upper(): variable for variable, key in known.items()}
     words = {variable.removeprefix(_PREFIX): variable for variable in (*known, FILE_VARIABLE)}
     close = suggest(word, words)
-    return by_own_name.get(word) or (None if close is None else words[close])
+    # A short name, such as BD for DB, has too few letters to be compared without the prefix.
+    whole = suggest(name, words.values(), cutoff=0.9)
+    return by_own_name.get(word) or (whole if close is None else words[close])
 
 
 def _flag_of(key: str) -> str:

@@ -28,6 +28,7 @@ from edgecron.model.conditions import parse_condition
 from edgecron.model.job import Job
 from edgecron.model.option_types import Option, OptionType
 from edgecron.model.options import FORMER_NAMES, MOST_PRIORITY, NONE, POLICIES, Policies
+from edgecron.model.run_limits import READERS
 from edgecron.model.windows import HOLIDAYS, is_calendar, parse_days, parse_window, source_of
 from edgecron.triggers import Trigger, parse_trigger, parse_when
 from edgecron.triggers.walltime import parse_local
@@ -132,6 +133,8 @@ def read_option(option: Option, text: str, *, what: str) -> Any:
             return read_user(text, what)
         case OptionType.JSON:
             check_json(text, what=what)
+        case OptionType.TEXT if option.name in READERS:
+            READERS[option.name](text, what=what)
     return text
 
 
@@ -148,7 +151,7 @@ def policy_fields(
         if isinstance(text, bool):
             fields[option.field or ""] = text
         elif isinstance(text, list):
-            fields[option.field or ""] = read_list(option, text)
+            fields[option.field or ""] = _read_labelled(option, text, label(option.name))
         elif text == NONE:
             fields[option.field or ""] = option.default_value
         elif text is not None:
@@ -353,16 +356,22 @@ def read_list(option: Option, texts: list[str]) -> tuple[str, ...]:
         return tuple(parse_condition(text).text for text in texts)
     plain = tuple(" ".join(text.split()) for text in texts)
     if option.type is OptionType.WINDOWS:
-        plain = tuple(text.upper() for text in plain)
         for text in plain:
             parse_window(text)
-        return plain
+        return tuple(text.upper() for text in plain)
     # Calendars are read again when the schedule is written.
     plain = tuple(map(_plain_source, plain))
     for text in plain:
         if not is_calendar(text):  # A path can still be relative to the folder of the caller.
             parse_days(text)
     return plain
+
+
+def _read_labelled(option: Option, texts: list[str], what: str) -> tuple[str, ...]:
+    try:
+        return read_list(option, texts)
+    except InvalidInput as error:
+        raise InvalidInput(f"{what}: {error.message}", hint=error.hint) from None
 
 
 def _plain_source(text: str) -> str:

@@ -29,7 +29,14 @@ _FORM = "success:NAME or success:NAME:DURATION"
 _EXAMPLE = "for example: success:nightly:8h, or ac-power"
 _SLACK_MS = 60_000  # a clock can have been set back by this much since a success
 _NOT = "not:"
-_KINDS = ("success", *Kind)
+_KINDS = ("success", *(kind.value for kind in Kind))
+# What people write instead, and the condition that they mean.
+_OTHER_WORDS = {
+    "internet": "online", "connected": "online", "wifi": "network:NAME", "vpn": "network:NAME",
+    "interface": "network:NAME", "power": "ac-power", "ac": "ac-power", "mains": "ac-power",
+    "plugged": "ac-power", "cpu": "load:2", "space": "disk:/srv:5GB", "free": "disk:/srv:5GB",
+    "file": "exists:PATH", "path": "exists:PATH", "mount": "mounted:PATH", "after": "success:NAME",
+}  # fmt: skip
 
 
 def _hint_for(text: str, close: str | None) -> str:
@@ -139,7 +146,7 @@ def _parse_plain(text: str) -> Success | MachineCondition:
         return of_machine
     kind, _, rest = text.partition(":")
     if kind != "success":
-        close = suggest(kind, _KINDS)
+        close = _OTHER_WORDS.get(kind.lower()) or suggest(kind, _KINDS)
         raise InvalidInput(
             f"condition {text!a} is unknown, expected one of {', '.join(_KINDS)}",
             hint=_hint_for(text, close),

@@ -233,7 +233,7 @@ def _parse(kind: Kind, rest: str | None) -> MachineCondition:
         if rest is not None:
             raise InvalidInput(f"{kind.value!r} takes no value")
         return MachineCondition(kind=kind)
-    if not rest:
+    if not rest or (kind in (Kind.DISK, Kind.PRESSURE) and ":" not in rest):
         raise InvalidInput("it is not complete")
     name = ""
     if kind in (Kind.DISK, Kind.PRESSURE):
@@ -283,7 +283,10 @@ def _parse_amount(kind: Kind, text: str) -> float:
     if kind is Kind.IDLE:
         return parse_duration_ms(text)
     if kind is Kind.DISK:
-        return parse_size(text, what="size")
+        try:
+            return parse_size(text, what="size")
+        except InvalidInput:
+            raise InvalidInput(f"size {text!a} is not understood") from None
     number = text.removesuffix("%") if kind is not Kind.LOAD else text
     most = 10_000 if kind is Kind.LOAD else 100
     try:

@@ -23,6 +23,10 @@ WEEK_S = 7 * DAY_S
 _MOST = 32  # windows of one option, and days
 _WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)", re.ASCII)
+_ROUGH_CLOCK = r"(\d{1,2})(?:[:.](\d\d))?(AM|PM)?"
+_ROUGH_TIMES = re.compile(f"{_ROUGH_CLOCK}-{_ROUGH_CLOCK}", re.ASCII)
+_LONG_NAME = re.compile(r"\b(?:MON|TUES?|WEDNES|THURS?|FRI|SATUR|SUN)(?:DAY)?\b")
+_DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", re.ASCII)
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _WINDOW_HINT = "write 21:00-05:00, MON-FRI, or '21:00-05:00 MON-FRI'"
 _DAYS_HINT = "write 2026-12-24, 2026-12-24..2027-01-02, holidays:DE-BY or /path/of/file.ics"
@@ -158,7 +162,7 @@ def parse_days(text: str) -> tuple[int, int]:
         days = [date.fromisoformat(one.strip()) for one in ((first, last) if dots else (first,))]
     except ValueError:
         raise InvalidInput(
-            f"day {text[:70]!a} is not understood, expected dates", hint=_DAYS_HINT
+            f"day {text[:70]!a} is not understood, expected dates", hint=_hint_for_days(text)
         ) from None
     if days[-1] < days[0]:
         raise InvalidInput(f"days {text!a} end before they begin", hint=_DAYS_HINT)
@@ -179,8 +183,9 @@ def check_windows(
         for text in texts:
             _ = parse_except(text) if texts is except_days else parse_window(text)
     if not any(is_open for _, is_open in week_of(tuple(between), tuple(not_between))):
+        who = "between and not-between leave" if between else "not-between leaves"
         raise InvalidInput(
-            "not-between leaves no time in which a run can start", hint="remove a not-between"
+            f"{who} no time in which a run can start", hint="change one of them, or remove it"
         )
 
 
@@ -197,6 +202,14 @@ def week_of(between: tuple[str, ...], not_between: tuple[str, ...]) -> tuple[tup
         if not week or week[-1][1] != is_open:
             week.append((at_s, is_open))
     return tuple(week)
+
+
+def _hint_for_days(text: str) -> str:
+    day_first = _DAY_FIRST.fullmatch(text)
+    if day_first is not None:
+        return f"did you mean {day_first[3]}-{int(day_first[2]):02}-{int(day_first[1]):02}?"
+    name = text.strip().upper()[:3]
+    return f"for days of the week: not-between {name}" if name in _WEEKDAYS else _DAYS_HINT
 
 
 def _clock_s(text: str, window: str) -> int:
@@ -221,6 +234,34 @@ def _weekdays(names: str, window: str) -> tuple[int, ...]:
 
 
 def _unread(text: str) -> InvalidInput:
+    meant = _find_meant(text)
     return InvalidInput(
-        f"window {text[:70]!a} is not understood, expected times and weekdays", hint=_WINDOW_HINT
+        f"window {text[:70]!a} is not understood, expected times and weekdays",
+        hint=_WINDOW_HINT if meant is None else f"did you mean {meant!r}?",
     )
+
+
+def _find_meant(text: str) -> str | None:
+    """Return a window for times such as `9-17` or `9am-5pm`, and for names such as `Monday`."""
+    times: list[str] = []
+    names: list[str] = []
+    for word in text.upper().split():
+        found = _ROUGH_TIMES.fullmatch(word)
+        if found is None:
+            names.append(_LONG_NAME.sub(lambda name: name[0][:3], word))
+        else:
+            times.append("-".join(_rough_clock(*found.group(*at)) for at in ((1, 2, 3), (4, 5, 6))))
+    meant = " ".join([*times, *names])
+    if meant == text.upper():
+        return None
+    try:
+        parse_window(meant)
+    except InvalidInput:
+        return None
+    return meant
+
+
+def _rough_clock(hour: str, minute: str | None, half: str | None) -> str:
+    """Return `17:00` for 5 PM."""
+    hours = int(hour) if half is None else int(hour) % 12 + (12 if half == "PM" else 0)
+    return f"{hours:02}:{minute or '00'}"

@@ -43,6 +43,8 @@ def explain_error(error: OSError, request: StartRequest) -> SpawnFailed:
             f"command '{command}' is not a program; a script starts with #! and a program's path"
         )
         return SpawnFailed(code, message)
+    if number == errno.EACCES and os.path.isdir(os.path.join(request.cwd or "/", command)):
+        return SpawnFailed(code, f"command '{command}' is a folder")
     return SpawnFailed(code, f"command '{command}' can't be started: {error.strerror}")
 
 

@@ -178,6 +178,8 @@ def find_missing_command(job: Job) -> str | None:
     if os.path.isabs(command) or command.startswith("~"):
         if not os.path.exists(command):
             return f"command {command!r} does not exist yet"
+        if os.path.isdir(command):
+            return f"command {command!r} is a folder"
         return None if os.access(command, os.X_OK) else f"command {command!r} is not executable"
     if "/" in command:
         folder = job.cwd or "HOME"

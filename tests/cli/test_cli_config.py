@@ -194,6 +194,14 @@ def test_a_job_that_calls_edgecron_may_pass_on_what_it_was_given(
             assert edgecron("list").code == 0, name
 
 
+def test_a_short_variable_with_swapped_letters_gets_the_one_that_was_meant(
+    edgecron: Edgecron, settings: Settings
+) -> None:
+    settings.set("EDGECRON_BD", "/tmp/x.db")
+
+    assert "hint: did you mean EDGECRON_DB?" in edgecron("list").err
+
+
 def test_a_variable_that_is_like_no_setting_is_refused_too(
     edgecron: Edgecron, settings: Settings, backup: str
 ) -> None:
@@ -205,7 +213,8 @@ def test_a_variable_that_is_like_no_setting_is_refused_too(
 
     assert said.code == 2
     assert said.err == (
-        "error: variable EDGECRON_WOMBAT is unknown\nhint: see: edgecron config show\n"
+        "error: variable EDGECRON_WOMBAT is unknown\n"
+        "hint: remove it, unset EDGECRON_WOMBAT; see: edgecron help settings\n"
     )
     assert within_a_run.code == 0
 

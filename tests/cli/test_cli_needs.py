@@ -169,7 +169,7 @@ def test_rm_names_what_waits_in_vain_from_then_on(edgecron: Edgecron, report: st
     none = edgecron("rm", report, "tell")
 
     assert both.code == none.code == 0
-    assert "these schedules follow or need backup, and now wait in vain: report, tell" in both.err
+    assert "these schedules follow or need backup, and no longer run: report, tell" in both.err
     assert "in vain" not in none.err
 
 

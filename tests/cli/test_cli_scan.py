@@ -266,3 +266,4 @@ def test_an_empty_machine_and_a_missing_root_are_told(edgecron: Edgecron, machin
         in edgecron("scan", "--root", str(machine.root)).err
     )
     assert edgecron("scan", "--root", str(machine.root / "none")).code == 3
+    assert "is a file, expected a folder" in edgecron("scan", "--root", __file__).err

@@ -681,3 +681,26 @@ def test_a_duration_that_could_mean_two_things_is_refused(edgecron: Edgecron, op
         assert f"{option}: duration '{text}'" in said.err
         assert why in said.err
         assert ("or 30d for" in said.err) == (text == "1M")  # 1mo is no interval
+
+
+@pytest.mark.parametrize(
+    ("given", "needed"),
+    [
+        (("--stall-action", "end"), "--stall-timeout"),
+        (("--while-lost", "suspend"), "--while"),
+        (("--needs-deadline", "2h"), "--needs"),
+        (("--retry-delay", "1m"), "--retries"),
+    ],
+)
+def test_an_option_without_the_one_that_it_needs_is_warned_of(
+    edgecron: Edgecron, given: tuple[str, str], needed: str
+) -> None:
+    added = edgecron("add", "x", "--every", "1h", *given, "--", "true")
+    edited = edgecron("edit", "x", *given)
+    cleared = edgecron("edit", "x", given[0], "none")
+
+    words = f"warning: {given[0]} has no effect without {needed}\n"
+    assert added.code == edited.code == 0
+    assert words in added.err
+    assert words in edited.err
+    assert words not in cleared.err

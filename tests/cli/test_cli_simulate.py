@@ -62,7 +62,7 @@ def test_a_file_is_simulated_without_a_database(
     assert said.code == 0, said.err
     first, most, bars, *rest = said.out.splitlines()
     assert first == "2027-03-27 00:00:00 to 2027-03-30 00:00:00: 9 runs of 5 schedules"
-    assert most == "most active runs: 3, on Sat 2027-03-27 01:30"
+    assert most == "busiest minute: 3 active runs, Sat 2027-03-27 01:30"
     assert bars.startswith("runs over time: ")
     text = "\n".join(rest)
     assert "Sat 2027-03-27 01:30: nightly, second, third" in text

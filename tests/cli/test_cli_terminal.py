@@ -131,7 +131,7 @@ def test_a_person_is_asked_before_others_wait_in_vain(environment: dict[str, str
     with on_terminal(environment, "rm", "base", "tell") as outer:
         together = read_until(outer, None)
 
-    assert "these schedules follow or need base, and would wait in vain: tell" in asked
+    assert "these schedules follow or need base, and would no longer run: tell" in asked
     assert "nothing was removed" in refused
     assert "removed base" in together
     assert "[y/N]" not in together

@@ -106,7 +106,7 @@ def test_a_need_that_is_never_met_is_a_finding(edgecron: Edgecron, backup: str) 
 
     said = edgecron("doctor")
 
-    assert "report needs a success of backup, which is gone: its runs wait in vain" in said.out
+    assert "report needs a success of backup, which is gone: its runs will be skipped" in said.out
     assert "edgecron undo backup" in said.out
     assert "edgecron edit report --needs none" in said.out
 

@@ -41,10 +41,32 @@ def test_what_is_no_window_is_refused_with_an_example(text: str) -> None:
     assert "21:00-05:00" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("text", ["09:00-09:00", "24:00-05:00"])
-def test_an_empty_window_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="is empty"):
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("9-17", "09:00-17:00"),
+        ("9am-5pm", "09:00-17:00"),
+        ("12am-12pm", "00:00-12:00"),
+        ("8.30-17.00 Monday-Friday", "08:30-17:00 MON-FRI"),
+        ("MON-FRI 21:00-05:00", "21:00-05:00 MON-FRI"),
+        ("tuesday,Thurs", "TUE,THU"),
+    ],
+)
+def test_a_rough_window_gets_the_one_that_was_meant(text: str, meant: str) -> None:
+    with pytest.raises(InvalidInput, match="not understood") as caught:
         parse_window(text)
+    assert caught.value.hint == f"did you mean {meant!r}?"
+
+
+def test_an_empty_window_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="is empty"):
+        parse_window("09:00-09:00")
+
+
+def test_a_window_does_not_open_at_the_end_of_a_day() -> None:
+    with pytest.raises(InvalidInput, match="opens at 24:00") as caught:
+        parse_window("24:00-05:00")
+    assert "00:00-05:00" in str(caught.value.hint)
 
 
 def test_days_are_read_with_both_ends() -> None:
@@ -60,13 +82,23 @@ def test_what_is_no_day_is_refused_with_an_example(text: str) -> None:
     assert "2026-12-24" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("4.1.2027", "did you mean 2027-01-04?"), ("Sunday", "for days of the week: not-between SUN")],
+)
+def test_a_day_in_another_form_gets_what_was_meant(text: str, hint: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_days(text)
+    assert caught.value.hint == hint
+
+
 def test_days_that_end_before_they_begin_are_refused() -> None:
     with pytest.raises(InvalidInput, match="end before they begin"):
         parse_days("2027-01-02..2026-12-24")
 
 
 def test_a_week_without_any_open_time_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="leaves no time"):
+    with pytest.raises(InvalidInput, match="between and not-between leave no time"):
         Policies(between=("09:00-12:00",), not_between=("08:00-17:00",))
 
 

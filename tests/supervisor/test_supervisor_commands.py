@@ -114,7 +114,7 @@ def test_a_raised_limit_of_descriptors_is_not_handed_on(tmp_path: Path) -> None:
         (("no-such-command",), "/", "ENOENT", "command 'no-such-command' is not in PATH"),
         (("/bin/true",), "/no/such/folder", "ENOENT", "folder '/no/such/folder' is missing"),
         (("/bin/true",), "/etc/passwd", "ENOTDIR", "folder '/etc/passwd' can't be entered"),
-        (("/etc",), "/", "EACCES", "command '/etc' can't be started"),
+        (("/etc",), "/", "EACCES", "command '/etc' is a folder"),
         (("/etc/passwd",), "/", "EACCES", "command '/etc/passwd' can't be started"),
     ],
 )
