@@ -95,7 +95,9 @@ def test_a_test_of_a_broken_channel_fails_with_its_reason(edgecron: Edgecron, co
     said = edgecron("notify", "test", "ops")
 
     assert said.code == 1
-    assert "error: command '/bin/sh' ended with code 1: no bus" in said.err
+    words = "rule 'ops' could not send over command: command '/bin/sh' ended with code 1: no bus"
+    assert f"error: {words}\n" in said.err
+    assert "hint: check its keys in the configuration: edgecron help channels" in said.err
 
 
 @pytest.mark.parametrize(
