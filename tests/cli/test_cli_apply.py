@@ -11,9 +11,11 @@ from types import SimpleNamespace
 import apsw
 import pytest
 
+from edgecron.cli import run
 from edgecron.client import Client
 from tests.support.cli import Edgecron, Said
 from tests.support.specs import make_spec
+from tests.support.story import Story
 from tests.support.terminal import on_terminal, read_until
 
 TWO = """\
@@ -484,3 +486,27 @@ def test_a_secret_that_a_document_removes_is_said_to_stay_in_the_database(
     assert "keeps the former" not in made.err
     assert "note: the database keeps the former env.TOKEN for runs that started with it" in said.err
     assert "edgecron prune --forget upload" in said.err
+
+
+def test_a_window_that_is_shorter_than_past_runs_is_named(
+    story: Story, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story.add("backup", "0 21 * * *", lasts_s=7200)
+    story.after_s(3600)
+    story.after_s(7201)
+    file = tmp_path / "schedules.toml"
+    file.write_text(
+        '[schedules.backup]\ncron = "0 21 * * *"\ncommand = ["job", "7200", "0"]\n'
+        'timezone = "UTC"\nbetween = "21:00-22:00"\n'
+    )
+    database = ("--db", str(story.client.path))
+
+    run(["apply", str(file), *database])
+    applied = capsys.readouterr().err
+    run(["edit", "backup", "--between", "21:00-22:30", *database])
+    edited = capsys.readouterr().err
+    run(["edit", "backup", "--between", "21:00-23:30", *database])
+
+    assert "schedule backup: its runs usually take 2h, but a window closes 1h after" in applied
+    assert "a window closes 1h30m after the first run starts" in edited
+    assert "a window closes" not in capsys.readouterr().err

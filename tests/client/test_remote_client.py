@@ -44,6 +44,7 @@ _HERE = {
         "find_after_pause",
         "fires_of",
         "past_id",
+        "renew_days",
         "restore_one",
     ),
     *("backup", "write_backup", "restoring", "prune", "forget", "compact", "trust_clock"),
