@@ -16,6 +16,7 @@ NEEDS = (
     f"{_SIMULATION}/test_simulated_needs.py"
     "::test_nothing_starts_without_what_it_needs_and_nothing_waits_for_ever"
 )
+NOTICES = f"{_SIMULATION}/test_simulated_notices.py::test_every_event_is_told_once_and_none_is_lost"
 CLOCKS = f"{_SIMULATION}/test_simulated_clocks.py"
 CROWDS = f"{_SIMULATION}/test_simulated_crowds.py"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import claims, ends, limits, recoveries, safety, supervision, times
+from . import claims, ends, limits, notices, recoveries, safety, supervision, times
 from .mutation import Mutation
 
 ALL: tuple[Mutation, ...] = (
@@ -13,4 +13,5 @@ ALL: tuple[Mutation, ...] = (
     *times.ALL,
     *supervision.ALL,
     *safety.ALL,
+    *notices.ALL,
 )

@@ -61,6 +61,11 @@ class Body:
     has_ended: bool = False  # noted before the clock is set back
     suspended_ms: int | None = None  # since when its processes are stopped
     stops: list[tuple[int, int]] = field(default_factory=list)  # when they were, from and to
+    stall_ms: int | None = None  # it prints nothing, so it stalls after so long
+
+    def has_stalled(self, now_ms: int) -> bool:
+        until_ms = min(self.ends_ms, now_ms)
+        return self.stall_ms is not None and until_ms - self.started_ms >= self.stall_ms
 
     def is_over(self, now_ms: int) -> bool:
         return self.has_ended or (self.suspended_ms is None and self.ends_ms <= now_ms)
@@ -156,6 +161,7 @@ class SimRunner:
         self._supervisor = supervisor
         self.supervisor_id = supervisor.key
         self._leases = {lease.lease_token: lease.execution_id for lease in leases}
+        self._stalled: set[str] = set()  # tokens that this link has reported
 
     @property
     def is_alive(self) -> bool:
@@ -201,7 +207,14 @@ class SimRunner:
         return []
 
     def take_stalls(self) -> list[Stall]:
-        return []
+        now_ms, stalls = self._world.clock.now_ms(), []
+        for token, execution_id in self._leases.items():
+            body = self._supervisor.journal.get(token)
+            if body is None or token in self._stalled or not body.has_stalled(now_ms):
+                continue
+            self._stalled.add(token)
+            stalls.append(Stall(execution_id, now_ms))
+        return stalls
 
     def acknowledge(self, tokens: Sequence[str]) -> None:
         for token in tokens:
@@ -352,6 +365,7 @@ class World:
         self.trail: list[str] = []
         self.crash_chance = 0.0
         self.fault_chance = 0.0
+        self.stalls_ms: dict[str, int] = {}  # of schedules whose jobs print nothing
         self.wait_chance = 0.0  # of a start that waits for the next turn of its supervisor
         self.crash_at: int | None = None
         self.archive: dict[int, dict[str, Any]] = {}  # what retention has removed
@@ -623,6 +637,7 @@ class World:
             ends_ms=now_ms + int(job_s) * 1000,
             exit_code=0 if claim.schedule in self._mended else int(exit_code),
             schedule_id=claim.schedule_id,
+            stall_ms=self.stalls_ms.get(claim.schedule),
             beside=tuple(
                 other.execution_id
                 for other in self.bodies
@@ -741,6 +756,7 @@ def outcome_of(body: Body, execution_id: int) -> Outcome:
         started_ms=body.started_ms,
         finished_ms=body.ends_ms,
         duration_ms=max(0, body.ends_ms - body.started_ms),  # monotonic, in truth
+        flags=(Flag.STALLED,) if body.has_stalled(body.ends_ms) else (),
         state={str(execution_id): "1"},
     )
 

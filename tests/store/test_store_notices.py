@@ -85,6 +85,22 @@ def test_a_queued_run_is_recorded_when_it_starts(make_store: OpenStore, bench: B
     assert happened(bench.store) == [("backup", "running")]
 
 
+def test_a_run_that_is_queued_again_can_be_late(bench: Bench) -> None:
+    notices.write_rules(bench.store, [mark() | {"late_ms": 10 * MINUTE}], source="f")
+    bench.add()
+    bench.clock.advance_ms(MINUTE)
+    [claimed] = bench.fire().granted
+    in_time = notices.find_watched(bench.store, now_ms=bench.now + 20 * MINUTE, limit=5)
+
+    bench.store.requeue(claimed.execution_id, claimed.lease_token, now_ms=bench.now)
+
+    late = notices.find_watched(bench.store, now_ms=bench.now + 20 * MINUTE, limit=5)
+    assert in_time == []
+    assert [(one.event, one.execution_id, one.until_ms) for one in late] == [
+        ("late", claimed.execution_id, None)
+    ]
+
+
 def test_the_end_of_an_engine_is_recorded(bench: Bench) -> None:
     notices.write_rules(bench.store, [mark()], source="f")
 

@@ -56,6 +56,7 @@ SCRIPTS = (
     "0034_windows.sql",
     "0035_while.sql",
     "0036_calendars.sql",
+    "0037_noted_again.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 
@@ -107,7 +108,7 @@ END""",
     """CREATE TRIGGER executions_noted AFTER UPDATE OF status, missed_count ON executions
 WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrupted')
     OR NEW.status = 'skipped' AND NEW.reason IN ('misfire', 'condition')
-    OR NEW.status = 'success' AND (EXISTS (
+    OR NEW.status = 'success' AND (NEW.flags LIKE '%"stalled"%' OR EXISTS (
         SELECT 1 FROM incidents WHERE schedule_id = NEW.schedule_id) OR EXISTS (
         SELECT 1 FROM happenings WHERE schedule_id = NEW.schedule_id))
     OR NEW.status NOT IN ('queued', 'skipped')
@@ -143,6 +144,11 @@ WHEN NEW.status != OLD.status
 BEGIN
     DELETE FROM watches WHERE execution_id = NEW.id AND (NEW.status = 'queued' AND event = 'slow'
         OR at > coalesce(NEW.finished_at, NEW.claimed_at));
+    INSERT INTO watches (execution_id, event, at)
+    SELECT NEW.id, 'late', NEW.due_at + least_ms
+    FROM (SELECT min(late_ms) AS least_ms FROM notify_rules)
+    WHERE least_ms > 0 AND NEW.status = 'queued'
+    ON CONFLICT (execution_id, event) DO NOTHING;
     INSERT INTO watches (execution_id, event, at)
     SELECT NEW.id, 'slow', NEW.claimed_at + least_ms
     FROM (SELECT min(slow_ms) AS least_ms FROM notify_rules)
@@ -201,6 +207,29 @@ BEGIN
         next_run_at = iif(enabled, next_run_at, NULL),
         next_source = iif(enabled, next_source, NULL)
     WHERE id = NEW.id;
+END""",
+    """CREATE TRIGGER executions_noted AFTER UPDATE OF status, missed_count ON executions
+WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrupted')
+    OR NEW.status = 'skipped' AND NEW.reason IN ('misfire', 'condition')
+    OR NEW.status = 'success' AND (EXISTS (
+        SELECT 1 FROM incidents WHERE schedule_id = NEW.schedule_id) OR EXISTS (
+        SELECT 1 FROM happenings WHERE schedule_id = NEW.schedule_id))
+    OR NEW.status NOT IN ('queued', 'skipped')
+        AND EXISTS (SELECT 1 FROM notify_rules WHERE wants_runs))
+BEGIN
+    INSERT INTO happenings (at, status, schedule_id, execution_id)
+    VALUES (coalesce(NEW.finished_at, NEW.claimed_at), NEW.status, NEW.schedule_id, NEW.id);
+END""",
+    """CREATE TRIGGER executions_watched AFTER UPDATE OF status ON executions
+WHEN NEW.status != OLD.status
+    AND EXISTS (SELECT 1 FROM notify_rules WHERE late_ms > 0 OR slow_ms > 0)
+BEGIN
+    DELETE FROM watches WHERE execution_id = NEW.id AND (NEW.status = 'queued' AND event = 'slow'
+        OR at > coalesce(NEW.finished_at, NEW.claimed_at));
+    INSERT INTO watches (execution_id, event, at)
+    SELECT NEW.id, 'slow', NEW.claimed_at + least_ms
+    FROM (SELECT min(slow_ms) AS least_ms FROM notify_rules)
+    WHERE least_ms > 0 AND NEW.status = 'running';
 END""",
 )
 

@@ -430,7 +430,7 @@ CREATE INDEX notices_sent ON notices (rule, sent_at) WHERE sent_at IS NOT NULL;
 CREATE TRIGGER executions_noted AFTER UPDATE OF status, missed_count ON executions
 WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrupted')
     OR NEW.status = 'skipped' AND NEW.reason IN ('misfire', 'condition')
-    OR NEW.status = 'success' AND (EXISTS (
+    OR NEW.status = 'success' AND (NEW.flags LIKE '%"stalled"%' OR EXISTS (
         SELECT 1 FROM incidents WHERE schedule_id = NEW.schedule_id) OR EXISTS (
         SELECT 1 FROM happenings WHERE schedule_id = NEW.schedule_id))
     OR NEW.status NOT IN ('queued', 'skipped')
@@ -477,6 +477,11 @@ WHEN NEW.status != OLD.status
 BEGIN
     DELETE FROM watches WHERE execution_id = NEW.id AND (NEW.status = 'queued' AND event = 'slow'
         OR at > coalesce(NEW.finished_at, NEW.claimed_at));
+    INSERT INTO watches (execution_id, event, at)
+    SELECT NEW.id, 'late', NEW.due_at + least_ms
+    FROM (SELECT min(late_ms) AS least_ms FROM notify_rules)
+    WHERE least_ms > 0 AND NEW.status = 'queued'
+    ON CONFLICT (execution_id, event) DO NOTHING;
     INSERT INTO watches (execution_id, event, at)
     SELECT NEW.id, 'slow', NEW.claimed_at + least_ms
     FROM (SELECT min(slow_ms) AS least_ms FROM notify_rules)
