@@ -16,6 +16,7 @@ from edgecron.client.calendars import Calendars
 from edgecron.client.doctor_files import Finding, problem, warning, well
 from edgecron.client.job_environment import find_gap_of_run
 from edgecron.client.notice_process import CALENDARS_ERROR, HEARTBEAT_ERROR, NOTICES_ERROR
+from edgecron.client.notice_rules import find_unreadable
 from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_plan import APPLY
 from edgecron.model.choices import HealthCause
@@ -126,6 +127,14 @@ def check_notices(client: Client, *, command: Callable[[str], str]) -> list[Find
     failed += [
         warning("notices", line, hint="correct its address, or mend the network")
         for line in (silent.read_text(errors="replace").splitlines() if silent.exists() else [])
+    ]
+    failed += [
+        warning(
+            "notices",
+            f"notices wait, because their rules can't be read: {error}",
+            hint=f"edgecron config check {quote(source)}",
+        )
+        for source, error in find_unreadable(client)
     ]
     return failed + [
         warning(

@@ -109,7 +109,8 @@ def read_secret(secret: Secret) -> str:
             content = file.read(_MOST_SECRET_BYTES)
         found = content.decode().strip()
     except (OSError, ValueError) as error:
-        words = os_words(error) if isinstance(error, OSError) else "it is not UTF-8"
+        is_ours = isinstance(error, OSError)
+        words = os_words(error, is_named=True) if is_ours else "it is not UTF-8"
         raise ChannelFailed(f"file {path} can't be read: {words}") from None
     if not found:
         raise ChannelFailed(f"file {path} is empty")

@@ -60,6 +60,17 @@ def load_recorded(client: Client) -> dict[str, ReadRule]:
     return found
 
 
+def find_unreadable(client: Client) -> list[tuple[str, str]]:
+    """The recorded files of rules that can't be read, with the reason: their notices wait."""
+    found = []
+    for source in sorted({str(one["source"]) for one in find_rules(client.store)}):
+        try:
+            load(source)
+        except InvalidConfig as error:
+            found.append((source, error.message))
+    return found
+
+
 def rehearse(client: Client, rules: Sequence[NotifyRule], *, since_ms: int) -> list[NewNotice]:
     """The notices that rules would have sent for the history since an instant.
 

@@ -11,7 +11,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -49,6 +49,10 @@ _LOCK_NAP_S = 0.1
 _RESTART_MS = 60_000  # an engine that stopped might only restart: its notice waits this long
 _STALL_AGAIN_MS = 86_400_000  # an engine that is still stalled is told again
 _MOST_AT_ONCE = 500
+_BEHIND_MS = 1_000  # a new notice is sent after one of its rule that is tried again
+_MOST_BEHIND_MS = 3_600_000  # only so long, as that one can be unwanted itself
+_UNREAD_MS = 60_000  # between two looks at a configuration that can't be read
+_UNREAD = "its configuration can't be read; see: edgecron config check"
 _NICE = 5  # Running jobs come first.
 _SENDERS = 8  # threads: a broken channel does not hold up the others
 
@@ -95,19 +99,22 @@ class NoticeSender:
         self._client = client
         self._pause = pause
         self._rules = rules
+        # A file of rules can be unreadable for a while. What happens meanwhile waits for it.
+        self.is_whole = all(one["name"] in rules for one in store.find_rules(client.store))
         self._send = send
         self._contents = NoticeContents(client)
 
     def run(self) -> int:
         """Send due notices until no further one is due soon. Return how many messages were sent."""
         sent = 0
+        outbox.recall_notices(self._client.store, now_ms=self._now_ms())
         self._note_stalled_engines()
         while True:
             self.apply_rules()
             sent += self.send_due()
-            next_ms = store.next_notice_ms(self._client.store)
+            next_ms = store.next_notice_ms(self._client.store, now_ms=self._now_ms())
             wait_ms = None if next_ms is None else next_ms - self._now_ms()
-            if wait_ms is None or wait_ms > self._linger_ms():
+            if wait_ms is None or wait_ms > self._linger_ms() or not self.is_whole:
                 break
             # What happens meanwhile is looked at soon.
             self._pause(max(0, min(wait_ms, _LOOK_MS)) / 1000)
@@ -129,6 +136,8 @@ class NoticeSender:
 
     def apply_rules(self) -> None:
         """Make notices of what happened and of reminders that are due."""
+        if not self.is_whole:
+            return
         database, now_ms = self._client.store, self._now_ms()
         happenings = store.find_happenings(database, limit=_MOST_AT_ONCE)
         watched = store.find_watched(database, now_ms=now_ms, limit=_MOST_AT_ONCE)
@@ -174,15 +183,16 @@ class NoticeSender:
                 begun.add(group[0].rule)
         sent = 0
         with ThreadPoolExecutor(max_workers=_SENDERS, thread_name_prefix="edgecron-send") as pool:
-            futures = [
-                pool.submit(self._send, self._rules[notices[0].rule].channel, message)
+            sending = {
+                pool.submit(self._send, self._rules[notices[0].rule].channel, message): notices
                 for notices, message in letters
-            ]
-            for (notices, _), future in zip(letters, futures, strict=True):
+            }
+            # Record each as soon as it is sent: if this process dies, it is not sent again.
+            for future in as_completed(sending):
                 error = future.exception()
                 if error is not None and not isinstance(error, ChannelFailed):
                     raise error
-                self._note(notices, error)
+                self._note(sending[future], error)
                 sent += error is None
         return sent
 
@@ -220,15 +230,24 @@ class NoticeSender:
         """
         database, now_ms = self._client.store, self._now_ms()
         known = self._rules.get(notices[0].rule)
-        if known is None:
+        if known is None:  # Notices of a removed rule are given up with it.
             ids = [one.id for one in notices]
-            outbox.note_not_sent(database, ids, error="its rule was removed", retry_ms=None)
+            outbox.note_not_sent(database, ids, error=_UNREAD, retry_ms=now_ms + _UNREAD_MS)
             return None
         notices = self._drop_untrue(notices)
         if not notices:
             return None
         ids = [one.id for one in notices]
         is_ping = known.rule.channel is ChannelKind.PING
+        latest_ms = notices[0].at_ms + _MOST_BEHIND_MS
+        if notices[0].tries == 0 and now_ms < latest_ms:
+            of_schedule = notices[0].schedule if is_ping else None
+            retry_ms = outbox.find_retry_ms(database, known.rule.name, schedule=of_schedule)
+            if retry_ms is not None:
+                # It would fail, too. The notices of this time then go in one message.
+                behind_ms = min(max(retry_ms, now_ms + _BEHIND_MS), latest_ms)
+                outbox.postpone_notices(database, ids, until_ms=behind_ms, is_held=False)
+                return None
         if not is_ping:
             most = known.rule.most_per_hour
             sent_ms = outbox.find_sent_ms(database, known.rule.name, limit=most)
@@ -325,8 +344,11 @@ def deliver(database: Path, *, has_beat: bool = False) -> None:
                 send_heartbeats(client, load_recorded(client))
             with sending_lock(client) as is_ours:
                 if is_ours:  # Else the process that holds the lock does the work.
-                    NoticeSender(client, load_recorded(client)).run()
+                    sender = NoticeSender(client, load_recorded(client))
+                    sender.run()
                     crash.unlink(missing_ok=True)
+                    if not sender.is_whole:
+                        raise SystemExit(1)  # The engine tries again after a minute.
     except Exception:
         # Nothing else shows it: `doctor` names this file.
         fd = open_private(crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -204,6 +204,7 @@ class Pruning:
 
 
 _AGAIN_MS = 2_000  # between two starts of the process that sends notices
+_AFTER_FAILURE_MS = 60_000  # the same if it failed, as with a configuration that can't be read
 
 
 class NoticeStarter:
@@ -259,14 +260,17 @@ class NoticeStarter:
             self._beat_ms = self._store.find_beat_ms() if has_beat else None
         if self._beat_ms is not None and not is_last:
             self._beat(self._beat_ms, self._start)
-        self._next_ms = self._store.next_notice_ms() if self._has_rules else None
-        if self._next_ms is None or self._next_ms > self._clock.now_ms():
+        now_ms = self._clock.now_ms()
+        self._next_ms = self._store.next_notice_ms(now_ms=now_ms) if self._has_rules else None
+        if self._next_ms is None or self._next_ms > now_ms:
+            return
+        if not is_last and self._is_running(has_beat=False):
+            self._rest_ms = max(self._rest_ms, self._clock.monotonic_ms() + _AGAIN_MS)
             return
         if self._clock.monotonic_ms() < self._rest_ms and not is_last:
             return
         self._rest_ms = self._clock.monotonic_ms() + _AGAIN_MS
-        if not self._is_running(has_beat=False) or is_last:
-            self._launch(self._start, has_beat=False)
+        self._launch(self._start, has_beat=False)
 
     def _beat(self, beat_ms: int, start: StartSender) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -289,10 +293,12 @@ class NoticeStarter:
         pid = self._pids.get(has_beat)
         if pid is None:
             return False
-        has_ended = _has_ended(pid)
-        if has_ended:
+        status = _find_status(pid)
+        if status is not None:
             del self._pids[has_beat]
-        return not has_ended
+            if status != 0 and not has_beat:
+                self._rest_ms = self._clock.monotonic_ms() + _AFTER_FAILURE_MS
+        return status is None
 
 
 _READ_EVERY_MS = 3_600_000
@@ -334,7 +340,7 @@ class CalendarStarter:
         if not self._has_calendars or now_ms < self._next_ms:
             return
         self._next_ms = now_ms + _READ_EVERY_MS
-        if self._pid is not None and not _has_ended(self._pid):
+        if self._pid is not None and _find_status(self._pid) is None:
             return
         try:
             self._pid = self._start()
@@ -342,13 +348,13 @@ class CalendarStarter:
             self._events.report(EventKind.CALENDARS_TROUBLE, details={"error_msg": str(error)})
 
 
-def _has_ended(pid: int) -> bool:
-    """Whether a process that this one started has ended; it is reaped then."""
+def _find_status(pid: int) -> int | None:
+    """Return how a process that this one started has ended, and reap it; None while it runs."""
     try:
-        ended, _ = os.waitpid(pid, os.WNOHANG)
+        ended, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:  # The host ignores SIGCHLD or has waited for all children.
-        return True
-    return bool(ended)
+        return 0
+    return status if ended else None
 
 
 WAKE_ALARM = Path("/sys/class/rtc/rtc0/wakealarm")

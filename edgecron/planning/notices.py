@@ -37,6 +37,7 @@ _TROUBLES = {
     Status.INTERRUPTED: NoticeEvent.FAILED,
     Status.SKIPPED: NoticeEvent.MISSED,
 }
+_ENDS = (Status.SUCCESS, Status.FAILED, Status.INTERRUPTED)
 
 Key = tuple[str, int, NoticeEvent]  # rule, schedule, trouble
 
@@ -156,6 +157,9 @@ def _judge_run(
         _judge_each_run(rule, happening, judged)
         if all(event in RUN_EVENTS for event in rule.events):
             return
+    if happening.has_stalled and happening.status in _ENDS:
+        # If no engine was there to record the stall, only the end of the run says so.
+        _judge_trouble(rule, happening, NoticeEvent.STALLED, open_now, judged)
     if happening.status == Status.SUCCESS:
         _judge_success(rule, happening, open_now, judged)
         return
@@ -165,6 +169,17 @@ def _judge_run(
     is_stall = event is NoticeEvent.STALLED  # Of a running run, the database has no output.
     if rule.needs_output and not happening.has_output and not is_stall:
         return
+    _judge_trouble(rule, happening, event, open_now, judged)
+
+
+def _judge_trouble(
+    rule: NotifyRule,
+    happening: Happening,
+    event: NoticeEvent,
+    open_now: dict[Key, Incident],
+    judged: Judged,
+) -> None:
+    assert happening.schedule_id is not None
     key = (rule.name, happening.schedule_id, event)
     before = open_now.get(key) or Incident(
         rule=rule.name,
@@ -172,6 +187,7 @@ def _judge_run(
         event=event,
         since_ms=happening.at_ms,
     )
+    is_stall = event is NoticeEvent.STALLED
     if is_stall and before.execution_id == happening.execution_id:
         return  # It stalled again, or another engine has adopted it.
     after = replace(before, count=before.count + 1, execution_id=happening.execution_id)
@@ -280,9 +296,14 @@ def _notice_of(incident: Incident, *, at_ms: int, is_reminder: bool = False) -> 
 
 def _remind(rule: NotifyRule | None, incident: Incident, now_ms: int) -> Incident | None:
     """The incident after a reminder; None if none is due."""
-    if rule is None or incident.remind_ms is None or incident.remind_ms > now_ms:
+    if rule is None or incident.remind_ms is None:
         return None
-    return replace(incident, noticed_ms=now_ms, remind_ms=_remind_at(rule, now_ms))
+    next_ms = _remind_at(rule, now_ms)
+    # Further ahead than the next one: the clock was set back, or the rule reminds more often now.
+    is_far = next_ms is not None and incident.remind_ms > next_ms
+    if incident.remind_ms > now_ms and not is_far:
+        return None
+    return replace(incident, noticed_ms=now_ms, remind_ms=next_ms)
 
 
 def _remind_at(rule: NotifyRule, at_ms: int) -> int | None:
@@ -308,7 +329,9 @@ def send_at(*, now_ms: int, last_sent_ms: int | None, is_immediate: bool = False
     if is_immediate:
         return now_ms
     first_ms = now_ms + SETTLE_MS
-    return first_ms if last_sent_ms is None else max(first_ms, last_sent_ms + GROUP_MS)
+    if last_sent_ms is None or last_sent_ms > now_ms:  # The clock was set back.
+        return first_ms
+    return max(first_ms, last_sent_ms + GROUP_MS)
 
 
 def held_until(sent_ms: Sequence[int], *, most_per_hour: int, now_ms: int) -> int | None:

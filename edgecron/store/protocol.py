@@ -277,7 +277,7 @@ class Store(Protocol):
     def next_wake_ms(self) -> int | None:
         """Return the next time for which the sleeping machine is to wake; None if there is none."""
 
-    def next_notice_ms(self) -> int | None:
+    def next_notice_ms(self, *, now_ms: int) -> int | None:
         """When the next notice is to be sent; None: nothing is to come.
 
         A happening that no rule was applied to yet is due now: 0.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edgecron.client.doctor_database import check_notices
-from edgecron.client.notice_channels import ChannelFailed, Message
+from edgecron.client.notice_channels import Message
 from edgecron.client.notice_rules import load_recorded, rehearse, sync_config
 from edgecron.client.notice_sending import NoticeSender, send_heartbeats
 from edgecron.client.resources import answer_object, read_answer, resource_types
@@ -25,61 +25,12 @@ from edgecron.model.notices import NewNotice, Notice
 from edgecron.model.options import Policies
 from edgecron.planning.notices import plan_messages, usual_limit_ms
 from edgecron.store.sqlite.outbox import find_notices
+from tests.support.mailbox import OPS, Mailbox
 from tests.support.story import Story
 
 MINUTE_S = 60
 DAY_S = 86_400
 ALIVE = '[notify.alive]\nping = "http://127.0.0.1:1/alive"\nheartbeat = "5m"\n'
-OPS = '[notify.ops]\ncommand = ["true"]\n'
-
-
-class Mailbox:
-    """A story with rules, and what they were sent."""
-
-    def __init__(self, folder: Path, rules: str, *, max_running: int = 8) -> None:
-        self.story = Story(folder / "story.db", max_running=max_running)
-        self.file = folder / "config.toml"
-        self.letters: list[Message] = []
-        self.failure: str | None = None  # what sending fails with
-        self.write(rules)
-        sync_config(self.story.client, load(str(self.file)))
-
-    def write(self, rules: str) -> None:
-        """Write the configuration again."""
-        self.file.write_text(rules)
-        self.file.chmod(0o600)
-
-    def apply(self) -> None:
-        """Let the process apply the rules, and send nothing."""
-        NoticeSender(self.story.client, load_recorded(self.story.client)).apply_rules()
-
-    def deliver(self) -> list[str]:
-        """Let the process that sends notices run once; the subjects of what it sent."""
-        client = self.story.client
-        before = len(self.letters)
-        NoticeSender(client, load_recorded(client), send=self.send, pause=self.pause).run()
-        return [letter.subject.partition("] ")[2] for letter in self.letters[before:]]
-
-    def pass_s(self, seconds: float, *, steps: int = 1) -> list[str]:
-        """Let time pass, and deliver after each of these steps."""
-        subjects = []
-        for _ in range(steps):
-            self.story.after_s(seconds)
-            subjects += self.deliver()
-        return subjects
-
-    def notices(self) -> list[Notice]:
-        """Every notice, oldest first."""
-        store = self.story.client.store
-        return find_notices(store, before_id=None, limit=1000, rule=None)[::-1]
-
-    def send(self, channel: object, message: Message) -> None:
-        if self.failure is not None:
-            raise ChannelFailed(self.failure)
-        self.letters.append(message)
-
-    def pause(self, seconds: float) -> None:
-        self.story.world.clock.advance_ms(round(seconds * 1000))
 
 
 @pytest.fixture
@@ -441,7 +392,8 @@ def test_a_fire_that_starts_on_time_is_not_late(mailbox: Open) -> None:
     box.story.add("job", "*/10 * * * *", lasts_s=60)
 
     assert box.pass_s(300, steps=13) == []
-    assert box.story.client.store.next_notice_ms() is None
+    store, clock = box.story.client.store, box.story.world.clock
+    assert store.next_notice_ms(now_ms=clock.now_ms()) is None
 
 
 def test_a_schedule_that_is_always_slow_is_told_once(mailbox: Open) -> None:
@@ -502,7 +454,7 @@ def test_without_rules_nothing_is_recorded(tmp_path: Path) -> None:
     story.add("job", "0 * * * *", code=1)
     story.after_s(3600)
 
-    assert story.client.store.next_notice_ms() is None
+    assert story.client.store.next_notice_ms(now_ms=story.world.clock.now_ms()) is None
     assert find_notices(story.client.store, before_id=None, limit=5, rule=None) == []
 
 

@@ -156,9 +156,7 @@ def _check_trouble(
 
     for one in told:
         row = runs[one.execution_id or 0]
-        assert _is_true(diary, row, one), (
-            f"O5 {event} is untrue of {row}: {one}"
-        )
+        assert _is_true(diary, row, one), f"O5 {event} is untrue of {row}: {one}"
     for earlier, later in pairwise(told):
         since = diary.last_look(diary.told[earlier.id])
         assert was_well(since, diary.told[later.id]), f"O5 {event} twice: {earlier} {later}"

@@ -38,7 +38,7 @@ def test_nothing_is_recorded_without_a_rule(bench: Bench) -> None:
 
     assert happened(bench.store) == []
     assert not bench.store.has_notify_rules()
-    assert bench.store.next_notice_ms() is None
+    assert bench.store.next_notice_ms(now_ms=bench.now) is None
 
 
 def test_a_failure_is_recorded_by_its_own_transaction(bench: Bench) -> None:
@@ -48,7 +48,7 @@ def test_a_failure_is_recorded_by_its_own_transaction(bench: Bench) -> None:
     run_once(bench, Status.FAILED)
 
     assert happened(bench.store) == [("backup", "failed")]
-    assert bench.store.next_notice_ms() == 0
+    assert bench.store.next_notice_ms(now_ms=bench.now) == 0
 
 
 def test_a_success_is_recorded_only_if_it_can_end_a_trouble(bench: Bench) -> None:

@@ -30,6 +30,7 @@ from edgecron.store.sqlite.ends import finish
 from edgecron.store.sqlite.engines import find_running
 from edgecron.store.sqlite.manual_runs import withdraw
 from edgecron.store.sqlite.migrate import SCHEMA_VERSION
+from edgecron.store.sqlite.outbox import forget_waiting
 from edgecron.store.sqlite.statements import translated_errors
 from edgecron.store.sqlite.whole_file import copy_pages, leave_wal, snapshot
 
@@ -269,6 +270,8 @@ def renew_identity(database: Database, *, boot_id: str, now_ms: int) -> None:
         database.change(
             "UPDATE schedules SET boot_decided = :boot WHERE on_boot", {"boot": boot_id}
         )
+        # The other database has sent them.
+        forget_waiting(database, error="the database was restored from a backup")
     database.read_identity()
 
 

@@ -23,6 +23,7 @@ from edgecron.model.notices import (
 )
 from edgecron.planning.notices import Judged, Key
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.outbox import MOST_WAIT_MS
 from edgecron.store.sqlite.rows import texts_of
 
 # Of a run `e`. One that has another attempt after it is not final, nor are times before a catch-up.
@@ -50,7 +51,8 @@ class PastRun(NamedTuple):
 def write_rules(database: Database, marks: Sequence[Mapping[str, object]], *, source: str) -> bool:
     """Record the rules of one source; whether anything changed.
 
-    A mark has the columns of `notify_rules`. Incidents of rules that are gone are forgotten.
+    A mark has the columns of `notify_rules`. Of rules that are gone, incidents are forgotten and
+    waiting notices given up.
     """
     before = database.rows(
         "SELECT name, channel, wants_runs, words, late_ms, slow_ms, beat_ms FROM notify_rules"
@@ -74,6 +76,10 @@ def write_rules(database: Database, marks: Sequence[Mapping[str, object]], *, so
             [{**mark, "source": source} for mark in marks],
         )
         database.change("DELETE FROM incidents WHERE rule NOT IN (SELECT name FROM notify_rules)")
+        database.change(
+            """UPDATE notices SET status = 'given_up', due_at = NULL, error = 'its rule was removed'
+               WHERE due_at IS NOT NULL AND rule NOT IN (SELECT name FROM notify_rules)"""
+        )
     return True
 
 
@@ -86,14 +92,17 @@ def find_rules(database: Database) -> list[dict[str, Any]]:
     return [dict(zip(keys, row, strict=True)) for row in rows]
 
 
-def next_notice_ms(database: Database) -> int | None:
+def next_notice_ms(database: Database, *, now_ms: int) -> int | None:
     """When the next notice is to be sent or a reminder is due; None: nothing is to come.
 
-    Happenings that no rule was applied to yet are due now: 0.
+    Happenings that no rule was applied to yet are due now: 0. So are notices whose time is too far
+    ahead, because the clock was set back.
     """
     [times_ms] = database.rows(
-        """SELECT (SELECT 0 FROM happenings LIMIT 1), (SELECT min(due_at) FROM notices),
-               (SELECT min(remind_at) FROM incidents), (SELECT min(at) FROM watches)"""
+        """SELECT (SELECT 0 FROM happenings LIMIT 1),
+               (SELECT iif(min(due_at) > :latest, 0, min(due_at)) FROM notices),
+               (SELECT min(remind_at) FROM incidents), (SELECT min(at) FROM watches)""",
+        {"latest": now_ms + MOST_WAIT_MS},
     )
     return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)
 

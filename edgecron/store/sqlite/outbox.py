@@ -13,6 +13,9 @@ from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
 from edgecron.store.sqlite.connection import Database
 
 _KEPT_MS = 90 * 86_400_000  # final notices
+_MOST_KEPT = 5_000  # of each rule: a job that runs each minute has two pings each time
+# No notice waits longer for its time, a place in its hour, or its next try.
+MOST_WAIT_MS = 2 * 3_600_000
 _NOTICE = """SELECT n.id, n.rule, n.event, n.at, n.status, s.name, n.execution_id, n.is_reminder,
         n.detail, n.due_at, n.tries, n.sent_at, n.message, n.error
     FROM notices AS n LEFT JOIN schedules AS s ON s.id = n.schedule_id """
@@ -48,6 +51,20 @@ def find_sent_ms(database: Database, rule: str, *, limit: int) -> list[int]:
         {"rule": rule, "limit": limit},
     )
     return [row[0] for row in rows]
+
+
+def find_retry_ms(database: Database, rule: str, *, schedule: str | None) -> int | None:
+    """When a rule's next notice is tried again that could not be sent; None if there is none.
+
+    With `schedule`, only notices of this schedule count.
+    """
+    row = database.row(
+        """SELECT min(n.due_at) FROM notices AS n LEFT JOIN schedules AS s ON s.id = n.schedule_id
+           WHERE n.due_at IS NOT NULL AND n.rule = :rule AND n.tries > 0
+               AND (:schedule IS NULL OR s.name = :schedule)""",
+        {"rule": rule, "schedule": schedule},
+    )
+    return None if row is None else row[0]
 
 
 def note_message(database: Database, ids: Sequence[int], message: str) -> None:
@@ -108,8 +125,30 @@ def drop_notices(database: Database, ids: Sequence[int]) -> None:
         )
 
 
+def recall_notices(database: Database, *, now_ms: int) -> None:
+    """Send notices now that wait for a time far ahead: the clock was set back meanwhile."""
+    far = {"now": now_ms, "latest": now_ms + MOST_WAIT_MS}
+    if database.row("SELECT 1 FROM notices WHERE due_at > :latest LIMIT 1", far):
+        with database.transaction():
+            database.change("UPDATE notices SET due_at = :now WHERE due_at > :latest", far)
+
+
+def forget_waiting(database: Database, *, error: str) -> None:
+    """Give up all waiting notices, and forget what no rule was applied to yet.
+
+    For the caller's transaction.
+    """
+    database.change(
+        """UPDATE notices SET status = 'given_up', due_at = NULL, error = :error
+           WHERE due_at IS NOT NULL""",
+        {"error": error},
+    )
+    database.change("DELETE FROM happenings")
+    database.change("DELETE FROM watches")
+
+
 def remove_old_notices(database: Database, *, now_ms: int) -> None:
-    """Remove final notices that are older than 90 days."""
+    """Remove final notices that are older than 90 days, and those beyond 5000 of a rule."""
     if database.row(
         "SELECT 1 FROM notices WHERE due_at IS NULL AND at < :before LIMIT 1",
         {"before": now_ms - _KEPT_MS},
@@ -119,6 +158,18 @@ def remove_old_notices(database: Database, *, now_ms: int) -> None:
                 "DELETE FROM notices WHERE due_at IS NULL AND at < :before",
                 {"before": now_ms - _KEPT_MS},
             )
+    for (rule,) in database.rows("SELECT name FROM notify_rules"):
+        last = database.row(
+            """SELECT sent_at FROM notices WHERE rule = :rule AND sent_at IS NOT NULL
+               ORDER BY sent_at DESC LIMIT 1 OFFSET :most""",
+            {"rule": rule, "most": _MOST_KEPT},
+        )
+        if last is not None:
+            with database.transaction():
+                database.change(
+                    "DELETE FROM notices WHERE rule = :rule AND sent_at <= :last",
+                    {"rule": rule, "last": last[0]},
+                )
 
 
 def _notice_of(row: Sequence[Any]) -> Notice:
