@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
@@ -17,6 +17,7 @@ from edgecron.model.claim import Outcome
 from edgecron.supervisor.records import Flag
 
 if TYPE_CHECKING:
+    from edgecron.store.contract import FinishBatch
     from edgecron.store.protocol import Store
 
 HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
@@ -90,8 +91,31 @@ class Finishing:
         if claimant is not None:
             self._claimer.start(done.batch, claimant=claimant)
         schedules = self._runners.settle(outcomes)
+        self._report(outcomes, schedules, done, silent=silent)
+        if self._store.has_queued():
+            # A place is free that another engine might wait for: a group's, or a schedule's.
+            self._others.ring()
+        ended = [row for row in done.ended if row is not None]
+        return Finished(
+            ended=len(done.ended),
+            has_filled=has_filled,
+            has_replaced=any(row.has_replaced for row in ended),
+            has_waits=any(one.condition for row in ended for one in row.decided),
+        )
+
+    def _report(
+        self,
+        outcomes: Sequence[Outcome],
+        schedules: Sequence[str | None],
+        done: FinishBatch,
+        *,
+        silent: Collection[int],
+    ) -> None:
+        """Report what became of runs; after a start that was impossible, claim nothing for a while.
+
+        Of `silent` runs, nothing was reported so far.
+        """
         rows, requeued = iter(done.ended), iter(done.requeued)
-        has_replaced = has_waits = False
         for outcome, schedule in zip(outcomes, schedules, strict=True):
             if Flag.GIVEN_BACK in outcome.flags:
                 again = next(requeued)
@@ -101,14 +125,7 @@ class Finishing:
             elif Flag.NOT_STARTED in outcome.flags:
                 self._hold(outcome, schedule)
             else:
-                row = next(rows)
-                self._events.report_end(outcome, schedule, row)
-                has_replaced |= row is not None and row.has_replaced
-                has_waits |= row is not None and any(one.condition for one in row.decided)
-        if self._store.has_queued():
-            # A place is free that another engine might wait for: a group's, or a schedule's.
-            self._others.ring()
-        return Finished(len(done.ended), has_filled, has_replaced, has_waits)
+                self._events.report_end(outcome, schedule, next(rows))
 
     def record_stalls(self) -> None:
         """Record the runs that print nothing, for notices. If it raises, they are kept."""

@@ -74,6 +74,7 @@ class Firing:
         self._boot_decided: tuple[tuple[str, ...], Offers | None] = ((), None)
         self._rest_until_ms = 0  # monotonic
         self._is_behind = False  # the last step could not decide all that is due
+        self._may_leave = True  # due schedules, undecided, until short runs have ended
         self._is_full = False  # the last step left due schedules for when short runs have ended
         self.has_lost = False  # in the last step, other engines claimed most of what is due
 
@@ -139,38 +140,43 @@ class Firing:
         # One instant for all chunks: a schedule that is due every millisecond is decided once.
         now_ms, begun_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         # An engine that is behind has no early first start to win by a small chunk.
-        limit = CHUNK if self._is_behind else FIRST_CHUNK
+        chunk = CHUNK if self._is_behind else FIRST_CHUNK
         self._is_behind = self._is_full = False
-        may_leave = True
+        self._may_leave = True
         count = total = 0
-        while count < _MOST_FIRES:
-            room = self._claimer.find_room() if may_leave else None
-            if room is not None and self._store.has_priority_due(queues, now_ms=now_ms):
-                may_leave, room = False, None  # It might start before what is queued.
-            if room == 0:
-                self._is_full = self._is_behind = True
-                break
-            limit = limit if room is None else min(limit, room)
+        while count < _MOST_FIRES and (limit := self._find_limit(chunk, queues, now_ms=now_ms)):
             due = self._store.find_due(queues, now_ms=now_ms, limit=limit, hold=hold, offers=offers)
-            if not due:
-                break
             decisions = self._plan(due, now_ms)
             advanced, granted = self._claim(decisions)
             total += advanced
             self.has_lost = 2 * advanced < len(decisions)
             if self.has_lost or not decisions:
                 break
-            may_leave = may_leave and granted == len(due)  # Something else holds them back.
-            took_ms = self._clock.monotonic_ms() - begun_ms
-            if len(due) == limit and (took_ms >= STEP_MS or self._is_room_awaited()):
-                self._is_behind = True
-                if self._store.has_queued():
-                    rest_ms = min(took_ms * _REST, _MOST_REST_MS)
-                    self._rest_until_ms = begun_ms + took_ms + rest_ms
+            self._may_leave &= granted == len(due)  # Else something else holds them back.
+            if len(due) == limit and self._must_rest(begun_ms):
                 break
             count += len(due)
-            limit = CHUNK
+            chunk = CHUNK
         return total
+
+    def _find_limit(self, chunk: int, queues: tuple[str, ...], *, now_ms: int) -> int:
+        """How many due schedules to decide at once; 0: short runs have taken all places."""
+        room = self._claimer.find_room() if self._may_leave else None
+        if room is not None and self._store.has_priority_due(queues, now_ms=now_ms):
+            self._may_leave, room = False, None  # It might start before what is queued.
+        if room == 0:
+            self._is_full = self._is_behind = True
+        return chunk if room is None else min(chunk, room)
+
+    def _must_rest(self, begun_ms: int) -> bool:
+        """Whether this step has spent its time on due fires, and runs that wait go first."""
+        took_ms = self._clock.monotonic_ms() - begun_ms
+        if took_ms < STEP_MS and not self._is_room_awaited():
+            return False
+        self._is_behind = True
+        if self._store.has_queued():
+            self._rest_until_ms = begun_ms + took_ms + min(took_ms * _REST, _MOST_REST_MS)
+        return True
 
     def _is_room_awaited(self) -> bool:
         """Whether runs wait for places while others have ended and leave them theirs."""

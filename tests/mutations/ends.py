@@ -147,8 +147,8 @@ ALL: tuple[Mutation, ...] = (
             ),
             Edit(
                 function="Finishing.finish",
-                old=("schedules = self._runners.settle(outcomes)\n    rows"),
-                new="rows",
+                old=("schedules = self._runners.settle(outcomes)\n    self._report"),
+                new="self._report",
             ),
         ),
         hunt=Hunt(tests=(EVERY_CALL, CRASHES, POLICIES), says=fails("I[346]")),
