@@ -260,7 +260,7 @@ _MOST_AT_ONCE = 1_000  # messages that one call takes
 
 
 class KernelReports:
-    """One descriptor that is readable after a change. Which change it was, is not told."""
+    """A descriptor that is readable after a change; it does not show which."""
 
     def __init__(self) -> None:
         self._poll: select.epoll | None = None

@@ -93,7 +93,7 @@ class Reader(Protocol):
 
 
 class Questions(Reader, Protocol):
-    """What front ends ask about schedules, runs and engines, and about what will happen."""
+    """Questions about schedules, runs and engines, and about what will happen."""
 
     # Schedules.
 

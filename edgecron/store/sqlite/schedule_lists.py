@@ -78,7 +78,7 @@ def count_schedules(database: Database) -> tuple[int, int, int]:
 
 
 def find_suspects(database: Database, *, now_ms: int, late_ms: int) -> list[Suspect]:
-    """Find enabled schedules that may not be healthy.
+    """Find enabled schedules that might not be healthy.
 
     Their last run failed, all of their times were skipped, or something is due since before
     `late_ms`. A run that waits for a condition is not overdue: its schedule says so. Schedules
