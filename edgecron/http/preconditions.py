@@ -79,7 +79,10 @@ def lost(schedule: Schedule | None) -> Refused:
     if schedule is None:
         message = "there is no such schedule, but If-Match requires one"
     else:
-        message = f"schedule {schedule.name!r} exists, at revision {schedule.revision}"
+        message = (
+            f"schedule {schedule.name!r} is at revision {schedule.revision}:"
+            " the condition of the request, If-Match or If-None-Match, does not hold"
+        )
     return Refused(
         412,
         "precondition_failed",

@@ -94,7 +94,7 @@ def bind(place: Place) -> socket.socket:
     except OSError as error:
         raise InvalidInput(
             f"can't serve at {words(place)}: {error.strerror or error}",
-            hint="another engine might use it; give another one, such as --http 127.0.0.1:0",
+            hint="another program might use it; give another port, such as --http 127.0.0.1:8746",
         ) from error
 
 

@@ -237,7 +237,9 @@ def test_the_id_and_the_revision_are_a_tag_too(api: Api) -> None:
     tag = f'"{shown["id"]}.{shown["revision"]}"'
 
     assert api.ask("PATCH", ONE, {"retries": 1}, headers={"If-Match": tag}).status == 200
-    assert api.ask("PATCH", ONE, {"retries": 2}, headers={"If-Match": tag}).status == 412
+    lost = api.ask("PATCH", ONE, {"retries": 2}, headers={"If-Match": tag})
+    assert lost.status == 412
+    assert "is at revision 2: the condition of the request" in lost.json["error"]["message"]
 
 
 def test_a_removed_schedule_is_gone_and_its_runs_stay(api: Api) -> None:

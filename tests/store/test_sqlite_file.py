@@ -134,6 +134,15 @@ def test_a_database_in_a_folder_that_is_a_link_can_be_used(tmp_path: Path) -> No
     assert (tmp_path / "real" / "edgecron.db").stat().st_size > 0
 
 
+def test_a_link_is_refused_with_the_name_of_its_file(path: Path) -> None:
+    path.symlink_to("other.db")
+
+    with pytest.raises(DatabaseUnusable, match="symbolic link") as caught:
+        open_store(path, now_ms=NOW_MS)
+
+    assert caught.value.hint == f"name the file it points to: {path.with_name('other.db')}"
+
+
 def test_a_missing_database_that_must_exist_is_not_made(path: Path) -> None:
     with pytest.raises(NotFound, match="does not exist"):
         open_store(path, now_ms=NOW_MS, must_exist=True)

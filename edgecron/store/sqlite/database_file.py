@@ -11,6 +11,7 @@ import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import apsw
@@ -58,7 +59,8 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
         raise unreachable(path, error) from error
     if stat.S_ISLNK(found.st_mode):
         raise DatabaseUnusable(
-            f"database {path} is a symbolic link", hint="name the file it points to"
+            f"database {path} is a symbolic link",
+            hint=f"name the file it points to: {os.path.realpath(path)}",
         )
     if not stat.S_ISREG(found.st_mode):
         raise DatabaseUnusable(
@@ -78,7 +80,7 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
     if not os.access(path, os.R_OK | os.W_OK):
         raise DatabaseUnusable(
             f"database {path} can't be read and written by this user",
-            hint="check its owner and mode",
+            hint=f"see its owner and mode: ls -l {quote(str(path))}",
         )
     _check_beside(path)
     if found.st_size == 0:
