@@ -105,12 +105,12 @@ def test_a_broken_monitor_of_one_schedule_does_not_hold_up_pings_of_another(
         if message.schedule == "gone":
             raise ChannelFailed("the server answered 404")
 
-    for _ in range(18):
+    for _ in range(12):
         box.story.after_s(600)
         client = box.story.client
         NoticeSender(client, load_recorded(client), send=refuse_one, pause=box.pause).run()
 
-    assert tries["there"] == 2 * 18
+    assert tries["there"] == 2 * 12
     waiting = [one for one in box.notices() if one.schedule == "gone" and one.tries == 0]
     assert len(waiting) >= 4
 
