@@ -1,7 +1,7 @@
 """Read the state of this machine, and hear of its changes: power, network, load, disks.
 
-Linux shows all of it in files, which anybody can read. On other systems, and if a file is
-missing, an answer is None: this machine can't tell.
+Linux shows most of it in files, which anybody can read. On other systems, and if a file is
+missing, an answer is None: this machine can't tell. Services of the system bus know more.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from edgecron.base.clock import Clock
 
 if TYPE_CHECKING:
     from edgecron.base.slow_paths import PathFacts, SlowPaths
+    from edgecron.base.system_bus import Bus, BusFacts
 
 _ROUTE_UP = _INTERFACE_UP = 0x1
 _NO_ROUTE = "lo"  # a default route of the kernel's own that leads nowhere (RTN_UNREACHABLE)
@@ -37,8 +38,12 @@ def read_written_bytes(io: Path = Path("/proc/self/io")) -> int | None:
 class KernelMachine:
     """The machine as its kernel shows it. `root` is the folder that has /proc, /sys and /dev.
 
-    A path of a network file system might not answer. `look_at_paths` waits `path_wait_s` for it, in
-    seconds. `look_path` is what looks at one path, None for the usual way.
+    A path of a network file system might not answer, and neither might the system bus.
+    `look_at_paths` and `look_at_bus` wait `wait_s` for them, in seconds. `look_path` is what looks
+    at one path, None for the usual way. `bus` is the system bus, None for that of this machine.
+
+    After `look_at_bus`, the reports of services count, too; while there is no answer of the bus,
+    what it might know is unknown.
     """
 
     def __init__(
@@ -46,18 +51,51 @@ class KernelMachine:
         clock: Clock,
         *,
         root: Path = Path("/"),
-        path_wait_s: float = 1.0,
+        wait_s: float = 1.0,
         look_path: Callable[[str], PathFacts] | None = None,
+        bus: Bus | None = None,
     ) -> None:
         self._clock = clock
         self._root = root
-        self._path_wait_s = path_wait_s
+        self._wait_s = wait_s
         self._look_path = look_path
         self._slow: SlowPaths | None = None
         self._paths: dict[str, PathFacts] = {}  # as of the last look
+        self._bus = bus
+        self._reported: BusFacts | None = None  # as of the last look
+        self._is_bus_awaited = False
 
     def is_online(self) -> bool | None:
-        """Whether there is a default route, by IPv4 or IPv6."""
+        """Whether there is a default route, unless NetworkManager reports that it leads nowhere."""
+        has_route = self._has_default_route()
+        if has_route is False or self._is_bus_awaited:
+            return False if has_route is False else None
+        reported = None if self._reported is None else self._reported.connectivity
+        return has_route if reported is None else reported == "full"
+
+    def online_note(self) -> str | None:
+        """Why NetworkManager reports that the default route leads nowhere; None if it does not."""
+        reported = None if self._reported is None else self._reported.connectivity
+        if reported is None or reported == "full":
+            return None
+        where = "a login page" if reported == "portal" else "no way to the internet"
+        return f"NetworkManager reports {where}"
+
+    def is_unmetered(self) -> bool | None:
+        """Whether NetworkManager reports, or guesses, that the network is not metered."""
+        if self._reported is None or self._reported.is_metered is None:
+            return None
+        return not self._reported.is_metered
+
+    def unmetered_note(self) -> str | None:
+        """Why it is unknown whether the network is metered; None if it is known."""
+        if self.is_unmetered() is not None:
+            return None
+        from edgecron.base.system_bus import missing_note  # With the first question to the bus.
+
+        return missing_note() or "NetworkManager does not report it"
+
+    def _has_default_route(self) -> bool | None:
         tables = [self._read("proc/net/route"), self._read("proc/net/ipv6_route")]
         if tables == [None, None]:
             return None
@@ -67,14 +105,23 @@ class KernelMachine:
         )
 
     def networks(self) -> frozenset[str] | None:
-        """The names of network interfaces that are up."""
-        found = self._entries("sys/class/net")
-        if found is None:
+        """The names of network interfaces that are up, and of the networks that are joined."""
+        if self._is_bus_awaited:
             return None
-        return frozenset(one for one in found if self._is_up(one))
+        found = self._entries("sys/class/net")
+        joined: frozenset[str] = frozenset()
+        if self._reported is not None:
+            joined = self._reported.networks
+        if found is None:
+            return joined or None
+        return joined.union(one for one in found if self._is_up(one))
 
     def is_on_mains(self) -> bool | None:
         """Whether a mains or USB supply is connected; True if there is no battery."""
+        if self._is_bus_awaited:
+            return None
+        if self._reported is not None and self._reported.is_on_battery is not None:
+            return not self._reported.is_on_battery
         supplies = self._supplies()
         if supplies is None:
             return None
@@ -86,6 +133,10 @@ class KernelMachine:
 
     def battery_percent(self) -> float | None:
         """The charge of all batteries of the machine together; 100 if it has none."""
+        if self._is_bus_awaited:
+            return None
+        if self._reported is not None and self._reported.battery_percent is not None:
+            return self._reported.battery_percent
         supplies = self._supplies()
         if supplies is None:
             return None
@@ -101,16 +152,28 @@ class KernelMachine:
         return None
 
     def idle_ms(self) -> int | None:
-        """Return the time since a terminal was last read from; None if there is no terminal."""
-        typed_ns = [
-            self._root.joinpath(folder, name).stat().st_atime_ns
-            for folder in ("dev/pts", "dev")
-            for name in self._entries(folder) or []
-            if name.isdigit() or (folder == "dev" and name.startswith("tty") and name[3:].isdigit())
-        ]
-        if not typed_ns:
+        """Return the time since somebody typed at a terminal or in a session that logind knows.
+
+        None if there is neither. Terminals lie in file systems of the kernel, which always answer.
+        """
+        if self._is_bus_awaited:
             return None
-        return max(0, self._clock.now_ms() - max(typed_ns) // 1_000_000)
+        now_ms = self._clock.now_ms()
+        used_ms = [typed_ns // 1_000_000 for typed_ns in self._typed_ns()]
+        if self._reported is not None and self._reported.is_idle is not None:
+            used_ms.append(self._reported.idle_since_ms if self._reported.is_idle else now_ms)
+        return max(0, now_ms - max(used_ms)) if used_ms else None
+
+    def _typed_ns(self) -> list[int]:
+        """When each terminal was last read from."""
+        found = []
+        for folder in ("dev/pts", "dev"):
+            for name in self._entries(folder) or []:
+                is_console = folder == "dev" and name.startswith("tty") and name[3:].isdigit()
+                if name.isdigit() or is_console:
+                    with suppress(FileNotFoundError):  # It was closed just now.
+                        found.append(self._root.joinpath(folder, name).stat().st_atime_ns)
+        return found
 
     def load(self) -> float | None:
         """The load average of the last minute."""
@@ -139,24 +202,43 @@ class KernelMachine:
             from edgecron.base.slow_paths import SlowPaths, look
 
             self._slow = SlowPaths(self._look_path or look)
-        seen = self._slow.look(wanted, wait_s=self._path_wait_s)
+        seen = self._slow.look(wanted, wait_s=self._wait_s)
         for real, path in wanted.items():
             self._paths.pop(path, None)
             if real in seen:
                 self._paths[path] = seen[real]
+
+    def look_at_bus(self) -> None:
+        """Look at the system bus now: what its services report counts until `forget_bus`."""
+        if self._bus is None:
+            # Not at the top: a program that asks for nothing of the bus does not load it.
+            from edgecron.base.system_bus import SystemBus
+
+            self._bus = SystemBus()
+        self._reported = self._bus.look(wait_s=self._wait_s)
+        self._is_bus_awaited = self._reported is None
+
+    def forget_bus(self) -> None:
+        """Listen to the system bus no more, and forget its reports."""
+        if self._bus is not None:
+            self._bus.forget()
+        self._reported, self._is_bus_awaited = None, False
 
     def is_silent(self, path: str) -> bool:
         """Whether a path did not answer when it was looked at last."""
         return self._slow is not None and str(self._root / path.lstrip("/")) in self._slow.silent
 
     def filenos(self) -> list[int]:
-        """A descriptor that is readable after a silent path has answered; empty without one."""
-        return [] if self._slow is None else self._slow.filenos()
+        """Descriptors that show an answer of a silent path, and a change on the system bus."""
+        paths = [] if self._slow is None else self._slow.filenos()
+        return paths if self._bus is None else [*paths, *self._bus.filenos()]
 
     def clear(self) -> None:
-        """Forget that paths have answered."""
+        """Forget what `filenos` has shown."""
         if self._slow is not None:
             self._slow.clear()
+        if self._bus is not None:
+            self._bus.clear()
 
     def forget_paths(self) -> None:
         """Let go of the paths that do not answer."""

@@ -40,6 +40,8 @@ from edgecron.cli.schedule_arguments import (
 )
 from edgecron.cli.session import Session
 from edgecron.model.choices import Status
+from edgecron.model.conditions import find_of_machine
+from edgecron.model.machine_conditions import Kind
 from edgecron.model.options import NO_NOTICES, Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.times import jitter_warning, timing_of, window_warning
@@ -108,7 +110,7 @@ def run(cli: Session, args: Namespace) -> int:
     warn_of_gap(cli, schedule)
     warn_of_jitter(cli, schedule)
     warn_of_zone(cli, schedule)
-    warn_of_rules(cli, [schedule.spec])
+    warn_of_missing(cli, [schedule.spec])
     cli.warn_without_engine(client)
     return 0
 
@@ -190,11 +192,21 @@ def warn_of_windows(cli: Session, schedule: Schedule) -> None:
         cli.warn(f"schedule {schedule.name}: {warning}")
 
 
-def warn_of_rules(cli: Session, specs: Iterable[ScheduleSpec]) -> None:
-    """Warn about rules that schedules name and the configuration lacks; record the others."""
+def warn_of_missing(cli: Session, specs: Iterable[ScheduleSpec]) -> None:
+    """Warn about rules and extras that schedules need and that are missing; record the rules."""
+    if cli.remote_url() is not None:
+        return  # A server's configuration and extras can't be seen from here.
+    specs = tuple(specs)
+    texts = [text for one in specs for text in (*one.policies.needs, *one.policies.while_needs)]
+    if any(one.kind is Kind.UNMETERED for one in find_of_machine(texts)):
+        from edgecron.base.system_bus import missing_note  # Rarely needed: it is for an extra.
+
+        missing = missing_note()
+        if missing is not None:
+            cli.warn(f"it is unknown whether the network is metered: {missing}")
     named = {name for spec in specs for name in spec.policies.notify} - {NO_NOTICES}
-    if not named or cli.remote_url() is not None:
-        return  # A server's configuration can't be seen from here.
+    if not named:
+        return
     from edgecron.client.notice_rules import sync_config
 
     for name in sorted(named - sync_config(cli.local_client(), cli.config()).keys()):

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidDocument, UsageError
-from edgecron.cli.add import warn_of_jitter, warn_of_rules, warn_of_windows
+from edgecron.cli.add import warn_of_jitter, warn_of_missing, warn_of_windows
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.plans import (
     MOST_TOLD,
@@ -123,7 +123,7 @@ def run(cli: Session, args: Namespace) -> int:
             _warn_of_secrets(cli, document)
             _put_kept(cli, steps)
             _warn_of_times(cli, client, steps)
-            warn_of_rules(cli, [wanted.spec for wanted in document.wanted])
+            warn_of_missing(cli, [wanted.spec for wanted in document.wanted])
         cli.warn_without_engine(client)
         _remember(cli, content, document, origin, is_pruned=args.prune)
     return 0

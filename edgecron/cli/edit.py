@@ -23,7 +23,7 @@ from edgecron.cli.add import (
     warn_of_gap,
     warn_of_ineffective,
     warn_of_jitter,
-    warn_of_rules,
+    warn_of_missing,
     warn_of_windows,
     warn_of_zone,
 )
@@ -105,8 +105,8 @@ def run(cli: Session, args: Namespace) -> int:
         warn_of_windows(cli, schedule)
     if triggers or args.tz is not None:
         warn_of_zone(cli, schedule)
-    if args.notify is not None:
-        warn_of_rules(cli, [schedule.spec])
+    if any(one is not None for one in (args.notify, args.needs, args.while_needs)):
+        warn_of_missing(cli, [schedule.spec])
     return 0
 
 

@@ -27,7 +27,7 @@ from edgecron.base.errors import (
 )
 from edgecron.base.safetext import clean
 from edgecron.base.values import replace
-from edgecron.cli.add import warn_of, warn_of_gap, warn_of_jitter, warn_of_rules, warn_of_windows
+from edgecron.cli.add import warn_of, warn_of_gap, warn_of_jitter, warn_of_missing, warn_of_windows
 from edgecron.cli.plans import put_changed, say_problems
 from edgecron.formats.document import read_document
 from edgecron.formats.document_plan import compare_one, need_unchanged
@@ -295,8 +295,8 @@ def _put_changed(cli: Session, schedule: Schedule, changes: tuple[FieldChange, .
     warn_of(cli, told, triggers, job)
     if keys & {"command", "shell", "env.PATH"}:
         warn_of_gap(cli, schedule)
-    if "notify" in keys:
-        warn_of_rules(cli, [schedule.spec])
+    if keys & {"notify", "needs", "while"}:
+        warn_of_missing(cli, [schedule.spec])
     if keys & {"jitter", *TRIGGERS}:
         warn_of_jitter(cli, schedule)
         warn_of_windows(cli, schedule)

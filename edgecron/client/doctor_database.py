@@ -314,7 +314,10 @@ def _find_needs_in_vain(
     """Find schedules that need what can't become true, or can't be known on this machine."""
     machine = KernelMachine(SystemClock())
     all_needs = list(client.store.find_needs())
-    known = look_at(machine, [text for _, needs in all_needs for text in needs])
+    texts = [text for _, needs in all_needs for text in needs]
+    known = look_at(machine, texts)
+    notes = {text: find_note(machine, text) for text in texts}
+    machine.forget_bus()
     for name, needs in all_needs:
         for text in needs:
             condition = read_condition(text)
@@ -322,7 +325,7 @@ def _find_needs_in_vain(
             # The result of a command is unknown until an engine runs it.
             unknown_kinds = {one.kind for one in find_of_machine((text,)) - known.keys()}
             if unknown_kinds - {Kind.COMMAND}:
-                note = find_note(machine, text)
+                note = notes[text]
                 unknown = "which is unknown here" if note is None else f"and {note}"
                 yield (
                     name,

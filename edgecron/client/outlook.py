@@ -65,6 +65,8 @@ class Outlooks(ScheduleChanges, Runs):
             now_ms=to_ms(now),
             machine=look_at(machine, schedule.spec.policies.needs),
         )
+        unmet_note = None if stored.unmet is None else find_note(machine, stored.unmet)
+        machine.forget_bus()
         is_full = stored.is_group_full
         has_engine = self.has_engine(schedule.spec.queue, offer=schedule.offer)
         skipped = store.find_executions(
@@ -95,7 +97,7 @@ class Outlooks(ScheduleChanges, Runs):
                 )
             ),
             unmet=stored.unmet,
-            unmet_note=None if stored.unmet is None else find_note(machine, stored.unmet),
+            unmet_note=unmet_note,
             is_clock_trusted=self.is_clock_trusted(),
             has_engine=has_engine,
             last_unrun=skipped[0] if skipped else None,

@@ -2,7 +2,8 @@
 
 An engine that no run waits in does nothing here: it has no descriptor, no timer and no wake-up for
 conditions. While runs wait, the kernel reports changes of networks, power supplies and mounts
-(`KernelReports`). Other conditions are checked again after growing pauses.
+(`KernelReports`), and services of the system bus report theirs (`look_at_bus` of the machine).
+Other conditions are checked again after growing pauses.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.model.conditions import Condition, bind, find_note, find_of_machine, read_condition
 from edgecron.model.machine_conditions import (
     NOTHING_KNOWN,
+    OF_BUS,
     Kind,
     Machine,
     MachineCondition,
@@ -125,8 +127,8 @@ class ConditionWatch:
 
     def filenos(self) -> list[int]:
         """The descriptors that show a change; empty if no run waits."""
-        paths = [] if self._machine is None else self._machine.filenos()
-        return paths if self._fd is None else [self._fd, *paths]
+        machine = [] if self._machine is None else self._machine.filenos()
+        return machine if self._fd is None else [self._fd, *machine]
 
     @property
     def wake_ms(self) -> int | None:
@@ -243,7 +245,7 @@ class ConditionWatch:
         kinds = {kind for one in watched for kind in _kinds_of(one)}
         if kinds != self._watched_kinds:
             self._watched_kinds = kinds
-            self._listen()
+            self.listen()
 
     def find_waits(self, queues: Sequence[str]) -> None:
         """Find the conditions that runs wait for. Without any, do not listen to the machine."""
@@ -253,13 +255,15 @@ class ConditionWatch:
         self.checks = {one: self.checks.get(one) or self._first(one, now_ms) for one in waited}
         for one in self._notes.keys() - self.checks.keys():
             del self._notes[one]
-        self._listen()
+        self.listen()
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
         """Listen to the machine if a run waits for what it reports, or has it as a condition."""
         kinds = {kind for one in self.checks for kind in _kinds_of(one)} | self._watched_kinds
         if self._machine is not None and not kinds & _OF_PATHS:
             self._machine.forget_paths()
+        if self._machine is not None and not kinds & OF_BUS:
+            self._machine.forget_bus()
         if not kinds & _REPORTED:
             self._stop_reports()
         elif self._fd is None:
@@ -285,6 +289,7 @@ class ConditionWatch:
         """Stop listening to the machine."""
         if self._machine is not None:
             self._machine.forget_paths()
+            self._machine.forget_bus()
         self._stop_reports()
 
     def _stop_reports(self) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from edgecron.store.protocol import Store
 
 
-_PATH_WAIT_S = 0.05  # then other runs go first, and the answer wakes the engine
+_MACHINE_WAIT_S = 0.05  # then other runs go first, and the answer wakes the engine
 
 
 class EngineHost:
@@ -111,7 +111,7 @@ class EngineHost:
                     find_offers=find_offers,
                     start_sender=None if start_sender is None else partial(start_sender, database),
                     start_reader=None if start_reader is None else partial(start_reader, database),
-                    machine=KernelMachine(clock, path_wait_s=_PATH_WAIT_S),
+                    machine=KernelMachine(clock, wait_s=_MACHINE_WAIT_S),
                     reports=KernelReports(),
                     wake_alarm=WAKE_ALARM,
                 ),

@@ -207,12 +207,15 @@ def find_of_machine(texts: Iterable[str], schedule_id: int = 0) -> set[MachineCo
 
 
 def look_at(machine: Machine, texts: Iterable[str]) -> dict[MachineCondition, bool]:
-    """Which conditions of the machine among these hold; without those it can't tell."""
+    """Which conditions of the machine among these hold; without those it can't tell.
+
+    A machine that looked at the system bus follows it until `forget_bus`.
+    """
     return judge(machine, find_of_machine(texts))
 
 
 def find_note(machine: Machine, text: str) -> str | None:
-    """Why a machine could not tell whether a condition holds; None: nothing to say."""
+    """Why a condition does not hold, or why a machine can't tell; None: nothing to say."""
     return next(filter(None, (one.find_note(machine) for one in find_of_machine((text,)))), None)
 
 

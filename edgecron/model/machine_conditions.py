@@ -21,8 +21,9 @@ _COMMAND_MS, _MOST_COMMAND_MS = 10_000, 600_000  # how long the command of a con
 class Kind(StrEnum):
     """The kinds of conditions of the machine."""
 
-    ONLINE = "online"  # there is a default route
-    NETWORK = "network"  # an interface or wireless network of this name is up
+    ONLINE = "online"  # there is a default route, and nobody reports that it leads nowhere
+    NETWORK = "network"  # an interface, a connection or a wireless network of this name is up
+    UNMETERED = "unmetered"  # the network is not metered
     AC_POWER = "ac-power"  # no battery is being used
     BATTERY = "battery"  # at least so many percent are left, or there is no battery
     IDLE = "idle"  # nobody has typed for so long
@@ -38,10 +39,19 @@ class Machine(Protocol):
     """The facts of a machine. None: this machine can't tell."""
 
     def is_online(self) -> bool | None:
-        """Whether there is a default route."""
+        """Whether there is a way to the internet, as far as that is known."""
+
+    def online_note(self) -> str | None:
+        """Why a default route leads nowhere, if that is reported."""
+
+    def is_unmetered(self) -> bool | None:
+        """Whether the network is not metered."""
+
+    def unmetered_note(self) -> str | None:
+        """Why it is unknown whether the network is metered; None if it is known."""
 
     def networks(self) -> frozenset[str] | None:
-        """The names of interfaces that are up, and of the wireless networks they have joined."""
+        """The names of interfaces that are up, and of the networks that are joined."""
 
     def is_on_mains(self) -> bool | None:
         """Whether a mains supply feeds the machine; True if it has no battery."""
@@ -50,7 +60,7 @@ class Machine(Protocol):
         """The charge of its batteries together; 100 if it has none."""
 
     def idle_ms(self) -> int | None:
-        """How long ago a user last typed at a terminal."""
+        """How long ago a user last typed."""
 
     def load(self) -> float | None:
         """The load average of the last minute."""
@@ -61,14 +71,20 @@ class Machine(Protocol):
     def look_at_paths(self, paths: Iterable[str]) -> None:
         """Look at paths, for a bounded time. `free_bytes` and `exists` say what was seen."""
 
+    def look_at_bus(self) -> None:
+        """Look at the system bus, for a bounded time, and follow it until `forget_bus`."""
+
+    def forget_bus(self) -> None:
+        """Follow the system bus no more."""
+
     def is_silent(self, path: str) -> bool:
         """Whether a path did not answer when it was looked at last."""
 
     def filenos(self) -> list[int]:
-        """A descriptor that is readable after a silent path has answered; empty without one."""
+        """Descriptors that show an answer of a silent path, and a change on the system bus."""
 
     def clear(self) -> None:
-        """Forget that paths have answered."""
+        """Forget what `filenos` has shown."""
 
     def forget_paths(self) -> None:
         """Let go of the paths that do not answer."""
@@ -134,10 +150,12 @@ class MachineCondition:
         return facts.holds(self)
 
     def find_note(self, machine: Machine) -> str | None:
-        """Why a machine could not tell whether the condition holds; None: nothing to say."""
+        """Why the condition does not hold, or why a machine can't tell; None: nothing to say."""
         if self.kind in _PATHS and machine.is_silent(self.name):
             return f"{self.name} did not answer"
-        return None
+        if self.kind is Kind.ONLINE:
+            return machine.online_note()
+        return machine.unmetered_note() if self.kind is Kind.UNMETERED else None
 
     def is_met_by(self, machine: Machine) -> bool | None:
         """Whether the condition holds on a machine; None if the machine can't tell."""
@@ -156,9 +174,14 @@ _BY_WORD = {kind.value: kind for kind in Kind}
 _AMOUNTS = (Kind.BATTERY, Kind.IDLE, Kind.LOAD, Kind.PRESSURE, Kind.DISK)
 _BELOW = (Kind.LOAD, Kind.PRESSURE)
 _PATHS = (Kind.DISK, Kind.EXISTS)  # a file system has to answer
+# Services of the system bus know more about these than the kernel.
+OF_BUS = frozenset(
+    {Kind.ONLINE, Kind.NETWORK, Kind.UNMETERED, Kind.AC_POWER, Kind.BATTERY, Kind.IDLE}
+)
 _FACTS: dict[Kind, Callable[[Machine, str], bool | float | frozenset[str] | None]] = {
     Kind.ONLINE: lambda machine, _: machine.is_online(),
     Kind.NETWORK: lambda machine, _: machine.networks(),
+    Kind.UNMETERED: lambda machine, _: machine.is_unmetered(),
     Kind.AC_POWER: lambda machine, _: machine.is_on_mains(),
     Kind.BATTERY: lambda machine, _: machine.battery_percent(),
     Kind.IDLE: lambda machine, _: machine.idle_ms(),
@@ -172,6 +195,7 @@ _FACTS: dict[Kind, Callable[[Machine, str], bool | float | frozenset[str] | None
 _WORDS = {
     Kind.ONLINE: ("a network connection", "the network connection to end"),
     Kind.NETWORK: ("network {name}", "network {name} to go down"),
+    Kind.UNMETERED: ("a network that is not metered", "a metered network"),
     Kind.AC_POWER: ("AC power", "battery power"),
     Kind.BATTERY: ("a battery charge of {amount} or more", "a battery charge below {amount}"),
     Kind.IDLE: ("{amount} without typing", "a user to type"),
@@ -186,6 +210,7 @@ _WORDS = {
 FORMS = {
     Kind.ONLINE: ("online", "online"),
     Kind.NETWORK: ("network:NAME", "network:office-wifi"),
+    Kind.UNMETERED: ("unmetered", "unmetered"),
     Kind.AC_POWER: ("ac-power", "ac-power"),
     Kind.BATTERY: ("battery:N%", "battery:50%"),
     Kind.IDLE: ("idle:DURATION", "idle:10m"),
@@ -222,14 +247,19 @@ def parse_machine_condition(text: str) -> MachineCondition | None:
 def judge(
     machine: Machine, conditions: Collection[MachineCondition]
 ) -> dict[MachineCondition, bool]:
-    """Which of these conditions hold on a machine; without those it can't tell."""
+    """Which of these conditions hold on a machine; without those it can't tell.
+
+    A machine that looked at the system bus follows it until `forget_bus`.
+    """
+    if any(one.kind in OF_BUS for one in conditions):
+        machine.look_at_bus()
     machine.look_at_paths({one.name for one in conditions if one.kind in _PATHS})
     found = {one: one.is_met_by(machine) for one in conditions}
     return {one: is_met for one, is_met in found.items() if is_met is not None}
 
 
 def _parse(kind: Kind, rest: str | None) -> MachineCondition:
-    if kind in (Kind.ONLINE, Kind.AC_POWER):
+    if kind in (Kind.ONLINE, Kind.UNMETERED, Kind.AC_POWER):
         if rest is not None:
             raise InvalidInput(f"{kind.value!r} takes no value")
         return MachineCondition(kind=kind)

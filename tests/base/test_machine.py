@@ -8,6 +8,7 @@ import pytest
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.machine import KernelMachine
+from edgecron.base.system_bus import BusFacts, Connectivity
 from tests.support.clock import FakeClock
 from tests.support.fakemachine import FakeMachine
 
@@ -153,3 +154,74 @@ def test_the_real_machine_answers(tmp_path: Path) -> None:
     assert real.is_mounted("/")
     assert (real.free_bytes(str(tmp_path)) or 0) > 0
     assert real.exists(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("connectivity", "is_online", "note"),
+    [
+        (None, True, None),
+        (Connectivity.FULL, True, None),
+        (Connectivity.PORTAL, False, "NetworkManager reports a login page"),
+        (Connectivity.LIMITED, False, "NetworkManager reports no way to the internet"),
+    ],
+)
+def test_network_manager_knows_where_a_default_route_leads(
+    machine: FakeMachine, connectivity: Connectivity | None, is_online: bool, note: str | None
+) -> None:
+    machine.bus.report(connectivity=connectivity)
+    facts = machine.facts()
+    facts.look_at_bus()
+    with_route = facts.is_online()
+    machine.set_routes()
+
+    assert (with_route, facts.online_note()) == (is_online, note)
+    assert facts.is_online() is False
+
+
+def test_reports_of_the_system_bus_count_until_they_are_forgotten(machine: FakeMachine) -> None:
+    machine.bus.report(
+        networks=frozenset({"Office"}),
+        is_metered=True,
+        is_on_battery=True,
+        battery_percent=12.5,
+        is_idle=True,
+        idle_since_ms=machine.clock.now_ms() - HOUR_MS,
+    )
+    facts = machine.facts()
+
+    def seen() -> tuple[object, ...]:
+        return (
+            facts.networks(), facts.is_unmetered(), facts.is_on_mains(), facts.battery_percent(),
+            facts.idle_ms(),
+        )  # fmt: skip
+
+    before = seen()
+    facts.look_at_bus()
+    during = seen()
+    facts.forget_bus()
+
+    assert during == (frozenset({"eth0", "Office"}), False, False, 12.5, HOUR_MS)
+    assert before == seen() == (frozenset({"eth0"}), None, True, 80.0, None)
+
+
+def test_what_the_system_bus_might_know_is_unknown_until_it_answers(machine: FakeMachine) -> None:
+    facts = machine.facts()
+    machine.bus.facts = None
+    facts.look_at_bus()
+
+    assert [
+        facts.is_online(), facts.networks(), facts.is_on_mains(), facts.battery_percent(),
+        facts.idle_ms(), facts.is_unmetered(),
+    ] == [None] * 6  # fmt: skip
+
+
+def test_somebody_who_types_at_a_terminal_is_not_idle_whatever_logind_says(
+    machine: FakeMachine,
+) -> None:
+    machine.type_at("pts/0")
+    machine.clock.advance_ms(60_000)
+    machine.bus.facts = BusFacts(is_idle=True, idle_since_ms=0)
+    facts = machine.facts()
+    facts.look_at_bus()
+
+    assert facts.idle_ms() == 60_000

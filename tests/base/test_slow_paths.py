@@ -127,7 +127,7 @@ options = f"fd={server},rootmode=40000,user_id=0,group_id=0".encode()
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.mount(b"hang", path.encode(), b"fuse", 0, options) != 0:
     raise OSError(ctypes.get_errno(), "mount")
-machine = KernelMachine(SystemClock(), path_wait_s=0.3)
+machine = KernelMachine(SystemClock(), wait_s=0.3)
 needs = (f"exists:{path}/file", f"disk:{path}:1KB", "exists:/")
 began = time.monotonic()
 known = [sorted(one.text for one in look_at(machine, needs)) for _ in range(3)]
@@ -159,7 +159,7 @@ def test_a_file_system_that_hangs_in_the_kernel_holds_nothing_up(tmp_path: Path)
 
 
 def test_a_machine_says_which_paths_are_silent(tmp_path: Path, hanging: Hanging) -> None:
-    machine = KernelMachine(SystemClock(), root=tmp_path, path_wait_s=0.05, look_path=hanging.look)
+    machine = KernelMachine(SystemClock(), root=tmp_path, wait_s=0.05, look_path=hanging.look)
 
     machine.look_at_paths(["/mnt/nas"])
 

@@ -9,51 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.system_bus import Connectivity
 from edgecron.base.units import to_ms
 from edgecron.model.choices import Overlap
 from edgecron.model.options import Policies
-from edgecron.model.run import Execution
-from tests.support.clock import FakeClock
-from tests.support.fakemachine import FakeMachine, FakeReports
-from tests.support.story import START_MS, Story
+from tests.support.laptop import Laptop
+from tests.support.story import START_MS
 from tests.support.tools import private_mounts
 
 HOUR_S = 3600
-
-
-class Laptop:
-    """An engine on a machine whose state a test sets."""
-
-    def __init__(self, folder: Path) -> None:
-        self.clock = FakeClock(START_MS)
-        self.machine = FakeMachine(folder / "root", self.clock)
-        self.reports = FakeReports()
-        self.story = Story(
-            folder / "story.db", clock=self.clock, hosting=self.machine.hosting(self.reports)
-        )
-
-    def report(self) -> None:
-        """The kernel reports a change, and the engine wakes."""
-        self.story.engine.conditions.hear()
-        self.story.engine.step()
-
-    def wake_after_s(self, most_s: float) -> float:
-        """Sleep as long as the engine wants to, at most this long; how many seconds."""
-        wake_ms = self.story.engine.step().wake_ms
-        wait_ms = most_s * 1000
-        if wake_ms is not None:
-            wait_ms = min(wait_ms, max(0, wake_ms - self.clock.now_ms()))
-        self.story.after_s(wait_ms / 1000)
-        return wait_ms / 1000
-
-    def shown(self, name: str) -> list[str]:
-        return [_shown(run) for run in self.story.runs(name)]
-
-
-def _shown(run: Execution) -> str:
-    if run.waiting_for is not None:
-        return f"waits for {run.waiting_for}"
-    return f"{run.status}:{run.reason}" if run.reason else str(run.status)
 
 
 @pytest.fixture
@@ -147,11 +111,115 @@ def test_the_machine_is_listened_to_only_while_a_run_waits(laptop: Laptop) -> No
     laptop.story.after_s(1)
 
     assert before == (START_MS + 4 * HOUR_S * 1000, [])
-    assert len(during) == 1
+    assert len(during) == 2  # of the kernel, and of the system bus
     assert laptop.shown("backup") == ["success"]
     assert laptop.story.engine.conditions.filenos() == []
     assert not laptop.reports.is_open
     assert laptop.story.engine.step().wake_ms == START_MS + 28 * HOUR_S * 1000
+
+
+def test_a_login_page_is_no_connection_until_somebody_logs_in(laptop: Laptop) -> None:
+    bus = laptop.machine.bus
+    bus.report(connectivity=Connectivity.PORTAL)
+    laptop.story.add("backup", "@daily", policies=needs("online"))
+    laptop.story.after_s(4 * HOUR_S)
+    laptop.wake_after_s(60)
+    laptop.wake_after_s(60)
+    waiting = laptop.shown("backup"), laptop.story.runs("backup")[0].error_msg
+
+    fds = laptop.story.engine.conditions.filenos()
+    quiet = select.select(fds, [], [], 0)[0]
+    bus.report(connectivity=Connectivity.FULL)
+    told = select.select(fds, [], [], 0)[0]
+    laptop.report()
+    laptop.story.after_s(0)
+
+    assert waiting == (["waits for online"], "NetworkManager reports a login page")
+    assert (len(quiet), len(told)) == (0, 1)
+    assert laptop.shown("backup") == ["success"]
+    assert laptop.story.engine.conditions.filenos() == []
+    assert not bus.is_followed
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ("unmetered", {"is_metered": True}, {"is_metered": False}),
+        ("network:Hotel 7", {}, {"networks": frozenset({"Hotel 7"})}),
+        ("ac-power", {"is_on_battery": True}, {"is_on_battery": False}),
+        ("battery:50%", {"battery_percent": 20.0}, {"battery_percent": 50.0}),
+        ("idle:10m", {"is_idle": False}, {"is_idle": True}),
+    ],
+)
+def test_the_services_of_the_system_bus_wake_a_run(
+    laptop: Laptop, text: str, before: dict[str, object], after: dict[str, object]
+) -> None:
+    laptop.machine.bus.report(**before)
+    laptop.story.add("backup", "@daily", policies=needs(text))
+    laptop.story.after_s(4 * HOUR_S)
+    waiting = laptop.shown("backup")
+
+    laptop.machine.bus.report(**after)
+    laptop.report()
+    laptop.story.after_s(0)
+
+    assert waiting == [f"waits for {text}"]
+    assert laptop.shown("backup") == ["success"]
+
+
+def test_a_run_whose_condition_holds_leaves_the_system_bus_alone(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("unmetered"))
+    laptop.machine.bus.report(is_metered=False)
+    before = laptop.machine.bus.looks
+
+    laptop.story.after_s(4 * HOUR_S)
+
+    assert (before, laptop.machine.bus.looks) == (0, 1)
+    assert laptop.shown("backup") == ["success"]
+    assert not laptop.machine.bus.is_followed
+
+
+def test_a_system_bus_that_does_not_answer_holds_nothing_up_but_its_run(laptop: Laptop) -> None:
+    laptop.machine.bus.facts = None
+    laptop.story.add("backup", "@daily", policies=needs("ac-power"))
+    laptop.story.add("other", "@daily")
+    laptop.story.after_s(4 * HOUR_S)
+    waiting = laptop.shown("backup"), laptop.shown("other")
+
+    laptop.machine.bus.report()
+    laptop.report()
+    laptop.story.after_s(0)
+
+    assert waiting == (["waits for ac-power"], ["success"])
+    assert laptop.shown("backup") == ["success"]
+
+
+def test_a_run_that_needs_what_no_service_reports_says_so(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("unmetered"))
+    laptop.story.after_s(4 * HOUR_S)
+    laptop.wake_after_s(60)
+    laptop.wake_after_s(60)
+
+    [run] = laptop.story.runs("backup")
+    assert (run.waiting_for, run.error_msg) == (
+        "unmetered",
+        "NetworkManager does not report it",
+    )
+
+
+_LOADED = """
+import sys
+import edgecron.engine.host
+print(sorted(name for name in sys.modules if "jeepney" in name or "bus" in name))
+"""
+
+
+def test_an_engine_does_not_load_the_library_of_the_system_bus() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[]"
 
 
 def test_at_the_deadline_it_is_skipped_with_its_reason(laptop: Laptop) -> None:

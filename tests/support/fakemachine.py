@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from edgecron.base.machine import KernelMachine
 from edgecron.base.slow_paths import PathFacts, look
+from edgecron.base.system_bus import NO_FACTS, BusFacts
 from edgecron.engine.step import Hosting
 from tests.support.clock import FakeClock
 
@@ -20,7 +22,9 @@ class FakeMachine:
     def __init__(self, root: Path, clock: FakeClock) -> None:
         self.root = root
         self.clock = clock
+        self.bus = FakeBus()
         self._hanging: dict[str, threading.Event] = {}
+        self._free: dict[str, int] = {}
         self.set_routes("eth0\t00000000\t0102A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0")
         self.set_interface("eth0", flags="0x1003", operstate="up")
         self.set_supply("AC", type="Mains", online="1")
@@ -30,7 +34,13 @@ class FakeMachine:
         self.write("proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n")
 
     def facts(self) -> KernelMachine:
-        return KernelMachine(self.clock, root=self.root, path_wait_s=0.2, look_path=self._look)
+        return KernelMachine(
+            self.clock, root=self.root, wait_s=0.2, look_path=self._look, bus=self.bus
+        )
+
+    def set_free(self, path: str, count: int) -> None:
+        """Let a path exist with so many free bytes."""
+        self._free[str(self.root / path.lstrip("/"))] = count
 
     def hang(self, path: str) -> None:
         """Let each look at a path hang until `answer`, as a network file system can."""
@@ -46,6 +56,8 @@ class FakeMachine:
         hanging = self._hanging.get(path)
         if hanging is not None:
             hanging.wait()
+        if path in self._free:
+            return PathFacts(exists=True, free_bytes=self._free[path], is_mount=False)
         return look(path)
 
     def hosting(self, reports: FakeReports | None = None) -> Hosting:
@@ -104,3 +116,42 @@ class FakeReports:
         for fd in self._pipe:
             os.close(fd)
         self._pipe = None
+
+
+class FakeBus:
+    """A system bus whose services report what a test sets. At first: there are no services."""
+
+    def __init__(self) -> None:
+        self.facts: BusFacts | None = NO_FACTS  # None: the bus does not answer
+        self.looks = 0
+        self._pipe: tuple[int, int] | None = None
+
+    @property
+    def is_followed(self) -> bool:
+        return self._pipe is not None
+
+    def report(self, **facts: object) -> None:
+        """A service reports a change."""
+        self.facts = (self.facts or NO_FACTS)._replace(**facts)  # type: ignore[arg-type]
+        if self._pipe is not None:
+            os.write(self._pipe[1], b".")
+
+    def look(self, *, wait_s: float) -> BusFacts | None:
+        self.looks += 1
+        if self._pipe is None:
+            self._pipe = os.pipe2(os.O_NONBLOCK)
+        return self.facts
+
+    def filenos(self) -> list[int]:
+        return [] if self._pipe is None else [self._pipe[0]]
+
+    def clear(self) -> None:
+        if self._pipe is not None:
+            with suppress(BlockingIOError):
+                os.read(self._pipe[0], 4096)
+
+    def forget(self) -> None:
+        if self._pipe is not None:
+            for fd in self._pipe:
+                os.close(fd)
+            self._pipe = None

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 REQUIRE = "TESTS_REQUIRE_TOOLS"
+SYSTEM_PYTHON = "/usr/bin/python3"  # Packages of the system are for it only.
 
 
 def need_tools(*programs: str) -> None:
@@ -26,6 +27,21 @@ def need_tools(*programs: str) -> None:
 def need_packages(*modules: str) -> None:
     """Skip the test unless these Python modules are installed: `[test-all]` has them."""
     _need([name for name in modules if find_spec(name) is None])
+
+
+def need_dbusmock() -> None:
+    """Skip the test unless the system's Python can play services of a system bus."""
+    need_tools("dbus-daemon")
+    _need([] if _has_dbusmock() else ["python3-dbusmock"])
+
+
+@cache
+def _has_dbusmock() -> bool:
+    command = [SYSTEM_PYTHON, "-c", "import dbusmock"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
 
 
 def need_compiler() -> None:
