@@ -17,6 +17,14 @@ NEEDS = (
     "::test_nothing_starts_without_what_it_needs_and_nothing_waits_for_ever"
 )
 NOTICES = f"{_SIMULATION}/test_simulated_notices.py::test_every_event_is_told_once_and_none_is_lost"
+CONDITIONS = (
+    f"{_SIMULATION}/test_simulated_conditions.py"
+    "::test_no_run_starts_while_its_condition_is_not_met_and_none_waits_for_ever"
+)
+SETTLING = (
+    f"{_SIMULATION}/test_simulated_conditions.py"
+    "::test_no_run_whose_condition_is_met_waits_longer_than_the_settling_time"
+)
 CLOCKS = f"{_SIMULATION}/test_simulated_clocks.py"
 CROWDS = f"{_SIMULATION}/test_simulated_crowds.py"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.edits import Edit
 
-from .hunts import CRASHES, CROWDS, NEEDS, POLICIES, fails
+from .hunts import CONDITIONS, CRASHES, CROWDS, NEEDS, POLICIES, SETTLING, fails
 from .mutation import Hunt, Mutation
 
 _LIMITS = "tests/engine/test_engine_limits.py"
@@ -127,5 +127,45 @@ ALL: tuple[Mutation, ...] = (
             ),
         ),
         hunt=Hunt(tests=(NEEDS,), says="without a success of good|never"),
+    ),
+    Mutation(
+        name="fresh-facts",
+        guard="a claim looks at the machine again, rather than trust an old fact",
+        proves=("15",),
+        edits=(
+            Edit(
+                function="ConditionWatch._is_fresh",
+                old="self._known_at_ms.get(condition, now_ms - _FRESH_MS) > now_ms - _FRESH_MS",
+                new="condition in self._known_at_ms",
+            ),
+            Edit(function="ConditionWatch.hear", old="self._known_at_ms.clear()", new="pass"),
+        ),
+        hunt=Hunt(tests=(CONDITIONS,), says="although its condition was not met|has long been met"),
+    ),
+    Mutation(
+        name="waiting-woken",
+        guard="a run that waits starts when its condition is met",
+        proves=("15",),
+        edits=(
+            Edit(
+                function="ConditionWatch.wake_runs",
+                old="bool(met) and self._store.wake_waiting(queues, met) > 0",
+                new="False",
+            ),
+        ),
+        hunt=Hunt(tests=(CONDITIONS,), says="has long been met"),
+    ),
+    Mutation(
+        name="news-heard",
+        guard="a change that the machine reports is looked at immediately",
+        proves=("15",),
+        edits=(
+            Edit(
+                function="ConditionWatch.hear",
+                old="self._check_all(self._clock.monotonic_ms())",
+                new="pass",
+            ),
+        ),
+        hunt=Hunt(tests=(SETTLING,), says="still waits"),
     ),
 )

@@ -24,6 +24,7 @@ SEEDS = (
     *range(1, _MOST + 1),
     *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_MOST + 1, 301)),
 )
+SETTLE_S = 10  # after the machine has woken up
 FRESH_MS = 500  # a claim goes by facts that are at most so old
 DEADLINE_S = 20.0
 MAINS: dict[str, Any] = {"needs": ("ac-power",), "needs_deadline_s": DEADLINE_S}
@@ -116,6 +117,60 @@ def test_no_run_starts_while_its_condition_is_not_met_and_none_waits_for_ever(
     assert ("ac-power",) not in waiting, "a run waits although its condition has long been met"
     assert seen["started"], "nothing was ever started"
     assert seen["skipped"], "nothing was ever given up"
+
+
+@pytest.mark.failure(15)
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_no_run_whose_condition_is_met_waits_longer_than_the_settling_time(
+    tmp_path: Path, seed: int
+) -> None:
+    clock = FakeClock(START_MS)
+    machine = FakeMachine(tmp_path / "root", clock)
+    world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS, clock=clock)
+    world.hosting = machine.hosting()
+    world.fix_seed()
+    supply = Supply(machine)
+    with Client(world.path, clock=world.clock) as client:
+        client.add_all(SPECS)
+    waited: Counter[str] = Counter()
+
+    for number in range(12):
+        for _ in range(20):
+            act(world, supply)
+        supply.set_on(False)
+        if not world.engines:
+            world.start_engine()
+        for _ in range(40):  # Pauses between two checks grow meanwhile.
+            advance(world, 1)
+        if number % 2:
+            clock.suspend_ms(900_000)
+            advance(world, 0)
+        waited.update(find_waiting(world))
+        supply.set_on(True)
+        for key in world.engines:
+            world.engines[key][0].note_machine_change()
+        for _ in range(SETTLE_S + 1):
+            advance(world, 1)
+        assert find_waiting(world) == [], "a run still waits although its condition is met"
+
+    assert waited["mains"], "nothing ever waited"
+
+
+def advance(world: World, seconds: int) -> None:
+    """Let time pass; then each engine makes three passes, as it would without a pause."""
+    world.clock.advance_ms(seconds * 1000)
+    for _ in range(3):
+        for key in sorted(world.engines):
+            world.step(key)
+
+
+def find_waiting(world: World) -> list[str]:
+    """The schedules whose runs wait for the supply."""
+    rows = world.look(
+        """SELECT s.name FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.waiting_for = 'ac-power' AND e.status = 'queued'"""
+    )
+    return [name for (name,) in rows]
 
 
 def check_conditions(world: World, supply: Supply) -> Counter[str]:
