@@ -34,13 +34,12 @@ from edgecron.client.json_forms import form_of
 from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.option_texts import read_time
 from edgecron.planning.simulation import SimulatedDay, Simulation
-from edgecron.views.phrases import count_words
+from edgecron.views.simulation_words import busiest_words, sections
 from edgecron.views.statistics import plot
 from edgecron.views.times import local_time, short_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import tzinfo
 
     from edgecron.client.protocol import Client
     from edgecron.formats.document_values import Document
@@ -114,13 +113,13 @@ def _put(cli: Session, found: Simulation, places: int | None) -> None:
     span = f"{local_time(found.from_at, zone=zone)} to {local_time(found.until_at, zone=zone)}"
     cli.put(f"{span}: {_count(found.runs, 'run')} of {_count(len(found.schedules), 'schedule')}")
     if found.runs:
-        cli.put(_busiest_words(found, places, zone))
+        cli.put(f"busiest minute: {busiest_words(found, places, zone=zone)}")
         if len(found.days) > 1:
             bars = [float(sum(day.runs for day in days)) for days in _parts(found)]
             cli.put(f"runs over time: {plot(bars)}")
         cli.put()
         _put_schedules(cli, found)
-    for heading, lines in _sections(found, zone):
+    for heading, lines in sections(found, zone=zone):
         if lines:
             cli.put()
             cli.put(heading)
@@ -132,14 +131,6 @@ def _put(cli: Session, found: Simulation, places: int | None) -> None:
 
 def _count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
-def _busiest_words(found: Simulation, places: int | None, zone: tzinfo) -> str:
-    at = f"{found.most_active_at.astimezone(zone):%a %Y-%m-%d %H:%M}"
-    words = f"busiest minute: {found.most_active:,} active runs, {at}"
-    if places is not None and found.most_active > places:
-        return f"{words}; the engine has {count_words(places, 'place')}, so some runs can wait"
-    return words
 
 
 def _parts(found: Simulation) -> Iterable[Sequence[SimulatedDay]]:
@@ -183,35 +174,3 @@ def _put_schedules(cli: Session, found: Simulation) -> None:
         ],
         flexible=((0, 12), 8, 7),
     )
-
-
-def _sections(found: Simulation, zone: tzinfo) -> list[tuple[str, list[str]]]:
-    return [
-        (
-            "start in the same minute:",
-            [
-                f"{one.at.astimezone(zone):%a %Y-%m-%d %H:%M}: {_names(one.schedules, one.names)}"
-                + (f" (on {one.days} days)" if one.days > 1 else "")
-                for one in found.pile_ups
-            ],
-        ),
-        (
-            "groups with more runs than their limit allows, so runs wait:",
-            [
-                f"{one.name}: {one.most_active} active runs for a limit of {one.max_running},"
-                f" on {one.most_active_at.astimezone(zone):%a %Y-%m-%d %H:%M}"
-                for one in found.groups
-                if one.most_active > one.max_running
-            ],
-        ),
-        (
-            "clock changes:",
-            [f"{one.text} ({_names(one.schedules, one.names)})" for one in found.clock_changes],
-        ),
-        ("not simulated:", [f"{one.name}: {one.why}" for one in found.left_out]),
-    ]
-
-
-def _names(count: int, names: Sequence[str]) -> str:
-    more = count - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")

@@ -32,6 +32,8 @@ ACTIONS: dict[str, Action] = {
     "runs": Action(("3",), "show past runs"),
     "scan": Action(("4",), "list what cron, systemd and launchd run on this machine"),
     "notices": Action(("5",), "list notices and whether they were sent"),
+    "simulate": Action(("6",), "simulate what the schedules would do, hour by hour"),
+    "span": Action(("t",), "simulate a week, a month or a year"),
     "sort": Action(("s",), "sort by the next column"),
     "fields": Action(("f",), "switch between all fields and the main ones"),
     "filter": Action(("/",), "filter the list; search in output"),

@@ -36,6 +36,7 @@ from edgecron.triggers import Trigger, Triggers
 
 MOST_NAMED = 12  # schedules of a minute
 _MOST_PILE_UPS = 20
+_HOURS = tuple(slice(60 * hour, 60 * hour + 60) for hour in range(24))  # of the minutes of a day
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +87,17 @@ class SimulatedSchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedDay:
-    """24 hours: how many runs start, and how many are active together in the busiest minute."""
+    """24 hours: how many runs start, and how many are active together in the busiest minute.
+
+    `hourly_runs` and `hourly_active` say the same of each of its hours.
+    """
 
     from_at: datetime
     runs: int
     most_active: int
     most_active_at: datetime
+    hourly_runs: tuple[int, ...] = ()
+    hourly_active: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +197,8 @@ def simulate(
                 groups[track.group][0].add(lanes.active)
         for peak, _ in groups.values():
             peak.close(day_ms)
-        pile_ups.add(day_ms, starting.close(day_ms), begun)
+        starts_by_minute = starting.close(day_ms)
+        pile_ups.add(day_ms, starts_by_minute, begun)
         counts = every.close(day_ms)
         most = max(counts)
         days.append(
@@ -200,6 +207,8 @@ def simulate(
                 runs=runs,
                 most_active=most,
                 most_active_at=from_ms(day_ms + counts.index(most) * MINUTE_MS),
+                hourly_runs=tuple(sum(starts_by_minute[hour]) for hour in _HOURS),
+                hourly_active=tuple(max(counts[hour]) for hour in _HOURS),
             )
         )
         yield None

@@ -29,6 +29,8 @@ _PLACES: dict[str, tuple[str, ...]] = {
         "runs",
         "scan",
         "notices",
+        "simulate",
+        "span",
         "filter",
         "sort",
         "mark",

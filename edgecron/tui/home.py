@@ -52,7 +52,7 @@ class HomeScreen(EditScreen[None]):
     """Three lists of one database."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        "schedules", "upcoming", "runs", "scan", "notices", "sort", "filter", "back"
+        "schedules", "upcoming", "runs", "scan", "notices", "simulate", "sort", "filter", "back"
     )
 
     def __init__(self) -> None:
@@ -198,6 +198,12 @@ class HomeScreen(EditScreen[None]):
 
     def action_notices(self) -> None:
         self.app.push_screen(NoticeScreen())
+
+    def action_simulate(self) -> None:
+        # Loaded when needed: few people simulate.
+        from edgecron.tui.simulation_screen import SimulationScreen
+
+        self.app.push_screen(SimulationScreen())
 
     def _focus_list(self, name: str) -> None:
         # Immediately: the next key is meant for it.

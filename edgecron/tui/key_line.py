@@ -52,6 +52,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "machine": (("back", "back"), ("open", "all facts")),
     "notices": (("back", "back"), ("open", "all facts")),
+    "simulation": (("back", "back"), ("open", "all facts"), ("span", "week, month, year")),
     "run": (
         ("back", "back"),
         ("filter", "search"),

@@ -22,7 +22,7 @@ IN_OUTPUT = frozenset(
 )
 IN_LISTS = frozenset(
     {
-        *("open", "scan", "notices", "sort", "fields", "mark_all"),
+        *("open", "scan", "notices", "simulate", "span", "sort", "fields", "mark_all"),
         *("pause", "resume", "reschedule", "add", "edit", "delete", "undo", "backfill"),
         "changes",
     }

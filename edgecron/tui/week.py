@@ -22,8 +22,8 @@ _WIDE = 8  # times the quietest hour; beyond, shades show magnitudes instead of 
 _LEAST_S = 10.0
 _MOST_BUSY = 0.01  # share of the time for counting
 _WHILE_COUNTING = 0.3  # share of the time while counting: keys must not wait
-_CELLS = ("·", "░", "▒", "▓", "█")  # the letters show the shades without colour
-_SHADE_STYLES = ("faint", "heat1", "heat2", "heat3", "heat4")
+CELLS = ("·", "░", "▒", "▓", "█")  # the letters show the shades without colour
+SHADE_STYLES = ("faint", "heat1", "heat2", "heat3", "heat4")
 _HOURS = 24
 _HOUR_MS = 3_600_000
 _DAY_WIDTH = 6
@@ -142,7 +142,7 @@ def week_lines(
             if is_today and hour < current.hour:
                 spans.append((" " * per_hour, ""))
             else:
-                spans.append((_CELLS[depth] * per_hour, _SHADE_STYLES[depth]))
+                spans.append((CELLS[depth] * per_hour, SHADE_STYLES[depth]))
         lines.append(spans)
     return lines, _legend(least, most)
 
@@ -152,5 +152,5 @@ def _legend(least: int, most: int) -> list[Span]:
     if not most:
         return []
     if least == most:
-        return [(f"{_CELLS[2]}{most} /h ", "dim")]
-    return [(f"{_CELLS[1]}{least} {_CELLS[-1]}{most} /h ", "dim")]
+        return [(f"{CELLS[2]}{most} /h ", "dim")]
+    return [(f"{CELLS[1]}{least} {CELLS[-1]}{most} /h ", "dim")]

@@ -148,7 +148,7 @@ def test_no_run_whose_condition_is_met_waits_longer_than_the_settling_time(
         waited.update(find_waiting(world))
         supply.set_on(True)
         for key in world.engines:
-            world.engines[key][0].note_machine_change()
+            world.engines[key][0].conditions.hear()
         for _ in range(SETTLE_S + 1):
             advance(world, 1)
         assert find_waiting(world) == [], "a run still waits although its condition is met"

@@ -19,7 +19,7 @@ from tests.support.clock import FakeClock
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
 
 
-def _spec(
+def a_spec(
     name: str,
     *triggers: str,
     lasts_s: int = 0,
@@ -54,11 +54,13 @@ class Story:
         return self.world.engines[self.key][0]
 
     def add(self, name: str, *triggers: str, **options: Any) -> None:
-        self.client.add(_spec(name, *triggers, **options))
+        self.client.add(a_spec(name, *triggers, **options))
 
     def add_many(self, count: int, name: str, *triggers: str, **options: Any) -> None:
         """Add schedules of one kind, which have numbers behind their name."""
-        self.client.add_all([_spec(f"{name}{each}", *triggers, **options) for each in range(count)])
+        self.client.add_all(
+            [a_spec(f"{name}{each}", *triggers, **options) for each in range(count)]
+        )
 
     def after_s(self, seconds: float) -> None:
         """Let time pass, then step twice: what starts in the first may end in the second."""
