@@ -32,7 +32,7 @@ _clock = SystemClock()  # A bus answers in true time.
 
 
 class Stopped(Exception):
-    """The owner of the connection wants no more of it."""
+    """The owner of the connection has closed it."""
 
 
 class BusObject(NamedTuple):
@@ -139,7 +139,7 @@ class BusConnection:
             for one in self._take():
                 if one.header.fields.get(HeaderFields.reply_serial) == self._serial:
                     return one
-        raise TimeoutError("the system bus, or a service of it, did not answer")
+        raise TimeoutError("the system bus or its service did not answer")
 
     def _take(self) -> list[Message]:
         """The messages that are complete now; a signal counts as news."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 
 from edgecron.base.bus_connection import BusConnection, BusObject, Stopped
+from edgecron.base.bus_facts import NO_FACTS, BusFacts, Connectivity
 from edgecron.base.clock import SystemClock
-from edgecron.base.system_bus import NO_FACTS, BusFacts, Connectivity
 
 _GATHER_MS = 50  # signals often come several at a time
 _RESTART_MS = 5_000  # a service that restarts is back by then

@@ -1,6 +1,6 @@
 """Read the state of this machine, and hear of its changes: power, network, load, disks.
 
-Linux shows most of it in files, which anybody can read. On other systems, and if a file is
+Linux shows most facts in files, which all users can read. On other systems, and if a file is
 missing, an answer is None: this machine can't tell. Services of the system bus know more.
 """
 
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 
 if TYPE_CHECKING:
+    from edgecron.base.bus_facts import Bus, BusFacts
     from edgecron.base.slow_paths import PathFacts, SlowPaths
-    from edgecron.base.system_bus import Bus, BusFacts
 
 _ROUTE_UP = _INTERFACE_UP = 0x1
 _NO_ROUTE = "lo"  # a default route of the kernel's own that leads nowhere (RTN_UNREACHABLE)
@@ -152,7 +152,7 @@ class KernelMachine:
         return None
 
     def idle_ms(self) -> int | None:
-        """Return the time since somebody typed at a terminal or in a session that logind knows.
+        """Return the time since a user typed at a terminal or in a session that logind knows.
 
         None if there is neither. Terminals lie in file systems of the kernel, which always answer.
         """

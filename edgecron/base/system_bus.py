@@ -1,7 +1,7 @@
 """Learn from services of the system bus: NetworkManager, UPower and logind.
 
 A thread talks to the bus, so that a bus that hangs holds nothing up. It begins with the first
-question and ends as soon as nobody needs the answers. Without the extra `dbus`, no service reports
+question and ends with `forget`. Without the extra `dbus`, no service reports
 anything.
 """
 
@@ -10,64 +10,15 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
-from enum import StrEnum
 from functools import cache
 from importlib.util import find_spec
-from typing import Protocol
 
 from edgecron.base.bundle import hint_for_extra
+from edgecron.base.bus_facts import NO_FACTS, BusFacts
 from edgecron.base.clock import SystemClock
-from edgecron.base.values import NamedTuple
 
 _GIVE_UP_MS = 3_000  # without an answer for so long, no service counts as there
 _clock = SystemClock()  # A bus answers in true time.
-
-
-class Connectivity(StrEnum):
-    """How far NetworkManager gets. It is not used if NetworkManager manages no connection."""
-
-    PORTAL = "portal"  # to a login page
-    LIMITED = "limited"  # to a network that does not lead to the internet
-    FULL = "full"
-
-
-class BusFacts(NamedTuple):
-    """The reports of services. None: no service reports this.
-
-    `networks` are the names of active connections and of joined wireless networks. `idle_since_ms`
-    is a wall time, and 0 if nobody is logged in.
-    """
-
-    connectivity: Connectivity | None = None
-    is_metered: bool | None = None
-    networks: frozenset[str] = frozenset()
-    is_on_battery: bool | None = None
-    battery_percent: float | None = None
-    is_idle: bool | None = None
-    idle_since_ms: int = 0
-
-
-NO_FACTS = BusFacts()
-
-
-class Bus(Protocol):
-    """The services of a bus, for one caller, which is one thread."""
-
-    def look(self, *, wait_s: float) -> BusFacts | None:
-        """The newest reports. None: there is no answer yet.
-
-        The first question waits for an answer, for a bounded time. From then on, the reports are
-        kept up to date until `forget`.
-        """
-
-    def filenos(self) -> list[int]:
-        """A descriptor that is readable after a change; empty if nobody asks."""
-
-    def clear(self) -> None:
-        """Forget that there were changes."""
-
-    def forget(self) -> None:
-        """Stop listening."""
 
 
 @cache
@@ -143,7 +94,7 @@ class _Listener:
                 pass
 
     def close(self) -> None:
-        """Stop the thread. It ends at once unless it is loading jeepney: do not wait for that."""
+        """Stop the thread; wait for its end, unless it is loading jeepney."""
         self._ours.close()
         self._thread.join(0.1)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.bus_facts import BusFacts, Connectivity
 from edgecron.base.clock import SystemClock
 from edgecron.base.machine import KernelMachine
-from edgecron.base.system_bus import BusFacts, Connectivity
 from tests.support.clock import FakeClock
 from tests.support.fakemachine import FakeMachine
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.bus_facts import NO_FACTS, BusFacts, Connectivity
 from edgecron.base.clock import SystemClock
-from edgecron.base.system_bus import NO_FACTS, BusFacts, Connectivity, SystemBus
+from edgecron.base.system_bus import SystemBus
 from tests.support.systembus import LOGIN, NETWORK, POWER, MockedBus
 
 _WAIT_S = 30.0

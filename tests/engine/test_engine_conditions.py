@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.base.system_bus import Connectivity
+from edgecron.base.bus_facts import Connectivity
 from edgecron.base.units import to_ms
 from edgecron.model.choices import Overlap
 from edgecron.model.options import Policies

@@ -7,9 +7,9 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from edgecron.base.bus_facts import NO_FACTS, BusFacts
 from edgecron.base.machine import KernelMachine
 from edgecron.base.slow_paths import PathFacts, look
-from edgecron.base.system_bus import NO_FACTS, BusFacts
 from edgecron.engine.step import Hosting
 from tests.support.clock import FakeClock
 
