@@ -172,7 +172,7 @@ class KernelMachine:
                 is_console = folder == "dev" and name.startswith("tty") and name[3:].isdigit()
                 if name.isdigit() or is_console:
                     with suppress(FileNotFoundError):  # It was closed just now.
-                        found.append(self._root.joinpath(folder, name).stat().st_atime_ns)
+                        found.append(os.stat(f"{self._root}/{folder}/{name}").st_atime_ns)
         return found
 
     def load(self) -> float | None:

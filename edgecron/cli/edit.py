@@ -105,7 +105,7 @@ def run(cli: Session, args: Namespace) -> int:
         warn_of_windows(cli, schedule)
     if triggers or args.tz is not None:
         warn_of_zone(cli, schedule)
-    if any(one is not None for one in (args.notify, args.needs, args.while_needs)):
+    if any(one is not None for one in (args.notify, args.needs, getattr(args, "while"))):
         warn_of_missing(cli, [schedule.spec])
     return 0
 

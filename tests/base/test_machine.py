@@ -225,3 +225,11 @@ def test_somebody_who_types_at_a_terminal_is_not_idle_whatever_logind_says(
     facts.look_at_bus()
 
     assert facts.idle_ms() == 60_000
+
+
+def test_terminals_lie_in_file_systems_of_the_kernel_which_always_answer() -> None:
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text("utf-8").splitlines()]
+    kinds = {fields[4]: fields[fields.index("-") + 1] for fields in mounts}
+
+    assert kinds["/dev/pts"] == "devpts"
+    assert kinds["/dev"] in ("devtmpfs", "tmpfs")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from edgecron.base.clock import SystemClock
+from edgecron.base.system_bus import has_library
 from edgecron.base.units import parse_instant
 from edgecron.model.choices import Cause
 from edgecron.planning.next_fire import Fire
@@ -206,3 +209,28 @@ def test_doctor_names_conditions_that_this_machine_can_not_tell(edgecron: Edgecr
     assert "upload needs 'disk:/no/such/place:1GB', which is unknown here" in found
     assert "edgecron" in found
     assert "edit upload --needs none; see: edgecron help conditions" in found
+
+
+@pytest.fixture
+def without_dbus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run without the packages of extras."""
+    has_library.cache_clear()
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if "site-packages" not in one])
+    yield
+    has_library.cache_clear()
+
+
+@pytest.mark.usefixtures("without_dbus")
+def test_add_edit_and_why_say_that_a_condition_needs_an_extra(edgecron: Edgecron) -> None:
+    added = edgecron("add", "sync", "--every", "1h", "--needs", "unmetered", "--", "true")
+    edited = edgecron("edit", "sync", "--needs", "unmetered")
+    other = edgecron("edit", "sync", "--timeout", "5m")
+    doctor = edgecron("doctor")
+    show = edgecron("show", "sync")
+
+    missing = "the extra dbus is missing: pip install 'edgecron[dbus]'"
+    for said in (added, edited):
+        assert f"it is unknown whether the network is metered: {missing}" in said.err
+    assert "metered" not in other.err
+    assert missing in " ".join(doctor.out.split())
+    assert f"would wait for a network that is not metered ({missing})" in " ".join(show.out.split())
