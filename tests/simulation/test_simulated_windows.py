@@ -101,6 +101,8 @@ def test_no_run_starts_outside_its_windows_and_each_excluded_time_has_a_row(
 
     for _ in range(400):
         act(world)
+    while not is_open(world.clock.now_ms()) or is_open(world.clock.now_ms() - MINUTE_MS):
+        world.clock.advance_ms(MINUTE_MS)  # until a window has just opened
     removed_ms = quiesce(world, SPECS)
 
     models = model_of(SPECS)
