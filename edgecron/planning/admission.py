@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from enum import Enum
-from hashlib import blake2b
 
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause, OnInterrupt, Overlap, Status
@@ -270,6 +269,8 @@ def _delay_ms(policy: RetryPolicy, ended: EndedAttempt, failures: int, seed: byt
 
     It never exceeds its maximum: there it is spread below it.
     """
+    from hashlib import blake2b  # 2.6 ms, and few commands plan a retry
+
     # A float can't hold a large factor to a large power.
     delay_s = policy.max_delay_s / (1 + _SPREAD)
     if policy.factor == 1 or failures <= 64:

@@ -387,7 +387,7 @@ def test_a_command_belongs_to_its_schedule(laptop: Laptop) -> None:
 
 _LISTEN = """
 import fcntl, os, select, socket, struct, subprocess, sys
-from edgecron.base.machine import KernelReports
+from edgecron.engine.sleep import KernelReports
 
 reports = KernelReports()
 fd = reports.open()
