@@ -246,7 +246,7 @@ class Engine:
         )
         if self.conditions.has_waits:
             self.conditions.find_waits(self._claimer.open_queues())
-        elif self.conditions.filenos():
+        elif self.conditions.asked and self.conditions.filenos():
             self.conditions.listen()  # What a claim has looked at, no run waits for.
         if has_changed or has_advanced:
             self._is_prepared = False  # Other schedules might be next.
