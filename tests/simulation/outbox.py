@@ -78,6 +78,8 @@ class Diary:
         self.seen: dict[int, int] = {}  # runs
         self.ended: dict[int, int] = {}
         self.claims: defaultdict[int, set[int | None]] = defaultdict(set)  # times of each run
+        # Runs that were not claimed in time: one that was can be queued again, and then be late.
+        self.unclaimed: dict[int, int] = {}
         self.told: dict[int, int] = {}  # notices
 
     def note(self, *, is_look: bool = False) -> None:
@@ -91,6 +93,10 @@ class Diary:
         for row in read_rows(self._world).values():
             self.seen.setdefault(row.id, self._move)
             self.claims[row.id].add(row.claimed_ms)
+            if row.claimed_ms is not None and row.claimed_ms - row.due_ms < LATE_MS:
+                self.unclaimed.pop(row.id, None)
+            else:
+                self.unclaimed.setdefault(row.id, self._move)
             if row.has_ended:
                 self.ended.setdefault(row.id, self._move)
 
@@ -197,7 +203,7 @@ def _troubles(
             case NoticeEvent.LATE:
                 if row.claimed_ms is None or row.claimed_ms - row.due_ms < LATE_MS:
                     continue
-                move, at_ms = diary.seen[row.id], row.due_ms + LATE_MS
+                move, at_ms = diary.unclaimed[row.id], row.due_ms + LATE_MS
             case NoticeEvent.SLOW:
                 if row.claimed_ms is None or row.finished_ms is None:
                     continue
