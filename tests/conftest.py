@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from types import FunctionType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -75,6 +76,13 @@ def pytest_runtest_logfinish() -> None:
     os.close(newest)
     if newest > _MANY_OPEN:
         gc.collect()
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Make no items of a slow test that does not run: each worker would make thousands of them."""
+    selected = collector.config.getoption("markexpr").split(" and ")
+    marks = getattr(obj, "pytestmark", ()) if "not slow" in selected else ()
+    return [] if isinstance(obj, FunctionType) and any(m.name == "slow" for m in marks) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
