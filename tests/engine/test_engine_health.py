@@ -182,7 +182,7 @@ def test_an_engine_at_work_is_silent_and_not_stalled(client: Client, stack: Exit
     state = only_state(client)
 
     assert (state.health, state.is_working) == ("silent", True)
-    assert "at work" in state.why
+    assert "busy" in state.why
 
 
 @pytest.mark.failure(24)
