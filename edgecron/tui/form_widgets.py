@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Grid, VerticalScroll
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
@@ -148,6 +149,14 @@ class Choice(TextLine, can_focus=True):
 Editor = FieldLine | FieldLines | Choice
 
 
+class _Message(TextLine):
+    """A problem below its field, on as many lines as its words need."""
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        # A grid asks for this, and not for the height of the styles.
+        return max(1, len(self.lines()))
+
+
 class FieldRow(Grid):
     """A field with its label, and its problem below.
 
@@ -174,7 +183,7 @@ class FieldRow(Grid):
         self._choices = choices
         self._is_hidden = is_hidden
         self.editor: Editor | None = None  # None if hidden
-        self._message: TextLine | None = None
+        self._message: _Message | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(Content(f" {self.field.label}"), classes="label")
@@ -213,7 +222,7 @@ class FieldRow(Grid):
         self.set_class(bool(words) and is_wrong, "-wrong")
         if words and self._message is None:
             # Made when needed: few fields ever have a problem.
-            self._message = TextLine(classes="message")
+            self._message = _Message(classes="message")
             self.mount(self._message)
         if self._message is None:
             return
@@ -221,13 +230,13 @@ class FieldRow(Grid):
         sign, style = (PROBLEM, "bad") if is_wrong else (WARNING, "warn")
         width = max(20, self.size.width - 20)
         lines = list(folded(clean(words), width)) or [""]
-        self._message.styles.height = len(lines)
         self._message.show(
             *[
                 [("  " if at else f"{sign.letter} ", style), (line, style)]
                 for at, line in enumerate(lines)
             ]
         )
+        self._message.styles.height = len(lines)
 
 
 def preview_lines(

@@ -282,7 +282,7 @@ SAID = (
         "scope": ("pump", "✗ scope is 'pump', expected KIND:ID"),
     },
     {
-        "name": ("a b", "✗ schedule name 'a b' is not usable"),
+        "name": ("a b", "✗ schedule name 'a b' is not usable (did you mean a-b?)"),
         "job": ("", "✗ the command is missing"),
     },
     {
@@ -314,7 +314,7 @@ def test_what_is_wrong_is_said_beside_its_field(scene: Scene) -> None:
             mended = {field: right.get(field, "") for field in texts}
         assert wrong == {}
 
-    add(scene, tale, size=(160, 80))
+    add(scene, tale, size=(160, 100))
 
 
 def test_what_is_wrong_is_not_saved_but_counted_and_reached(scene: Scene) -> None:
