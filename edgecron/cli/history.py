@@ -7,8 +7,8 @@
     edgecron history --before 1200        the next page, after run 1200
 
 The newest runs come first, and the reasons are in the column NOTE. --since and --until count by
-the column STARTED. PLAN is the plan time of runs that started late, were retried or were
-backfilled.
+the column STARTED, which has the due time of runs that have not started. PLAN is the plan time of
+runs that started late, were retried or were backfilled.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
 
 `edgecron show NAME --changes` lists the changes of a schedule with their revisions. You can undo
 every change, also one by rm, apply or import, and an undo. The undo of an addition removes the
-schedule; its history stays. Without NAME, edgecron undoes the last change: that of several
-schedules if one command changed them together.
+schedule; its history stays. Without NAME, edgecron undoes the last change; an apply or import is
+one change of all its schedules.
 
 An undo runs nothing twice. A restored or resumed schedule runs from now on; the history shows the
 times that passed meanwhile as one skipped row. Cancelled runs stay cancelled. The limit of a group
@@ -75,7 +75,7 @@ def run(cli: Session, args: Namespace) -> int:
             cli.put_json(map(undo_object, undone))
         cli.say("nothing is written: this was a dry run")
         return 0
-    if must_ask and not cli.ask("undo this?"):
+    if must_ask and not cli.ask(_question(names, revision)):
         cli.say("nothing was changed")
         return 1
     seen = {plan.seen for plan in undone} if len(names) == 1 else set()
@@ -127,6 +127,13 @@ def _put_plan(cli: Session, client: Client, plan: Undo) -> None:
 
 def _is_restored(undo: Undo) -> bool:
     return not undo.is_removed and any(one.field == REMOVED_FIELD for one in undo.changes)
+
+
+def _question(names: Sequence[str], revision: int | None) -> str:
+    if revision is not None:
+        return f"return {names[0]} to revision {revision}?"
+    what = names[0] if len(names) == 1 else f"{len(names)} schedules"
+    return f"undo the last change of {what}?"
 
 
 def _put_times(cli: Session, undo: Undo, now: datetime) -> None:

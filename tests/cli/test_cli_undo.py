@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import apsw
+import pytest
 
 from edgecron.base.paths import person_name
 from tests.support.cli import Edgecron
 from tests.support.story import Story
+from tests.support.terminal import on_terminal, read_until
 
 
 def test_a_removed_schedule_comes_back_with_its_history(edgecron: Edgecron, backup: str) -> None:
@@ -135,6 +138,33 @@ def test_the_undo_of_an_addition_says_that_it_removes(edgecron: Edgecron, backup
     assert edgecron("undo", backup).out == (
         f"undid the undo of {backup}: the schedule is removed, its history stays\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "question"),
+    [
+        (["backup"], "undo the last change of backup?"),
+        (["backup", "1"], "return backup to revision 1?"),
+        ([], "undo the last change of 2 schedules?"),
+    ],
+)
+def test_the_question_of_an_undo_names_what_it_undoes(
+    edgecron: Edgecron, backup: str, tmp_path: Path, names: list[str], question: str
+) -> None:
+    file = tmp_path / "schedules.toml"
+    file.write_text(
+        '[schedules.a]\nevery = "1h"\nshell = "a"\n[schedules.b]\nevery = "1h"\nshell = "b"\n'
+    )
+    edgecron("edit", backup, "--timeout", "1h")
+    edgecron("apply", str(file))
+    before = edgecron("list", "--json").json
+
+    with on_terminal(dict(os.environ), "undo", "--quiet", *names) as outer:
+        read_until(outer, f"{question} [y/N] ")
+        os.write(outer, b"n\n")
+        read_until(outer, None)
+
+    assert edgecron("list", "--json").json == before
 
 
 def test_an_undo_leaves_the_limit_of_a_group(edgecron: Edgecron, backup: str) -> None:
