@@ -6,7 +6,6 @@ import asyncio
 import selectors
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -14,9 +13,6 @@ from zoneinfo import ZoneInfo
 
 from rich.console import Console
 from textual.app import App
-from textual.css.model import RuleSet
-from textual.css.parse import parse
-from textual.css.tokenizer import Token
 from textual.pilot import Pilot
 
 import edgecron.tui.app
@@ -25,7 +21,6 @@ from edgecron.client import Client
 from edgecron.tui.app import Dashboard
 
 T = TypeVar("T")
-Tokens = dict[str, list[Token]]
 
 ZONE = ZoneInfo("Europe/Berlin")
 _BOUND_S = 60.0  # what costs much is asked seldom: on a busy machine not twice in 20 s
@@ -104,27 +99,6 @@ def read_lines(app: App[Any]) -> list[str]:
     # Textual draws on a console of rich, whose text is made in a tenth of the time of its picture.
     with patch.object(Console, "export_svg", lambda self, **_: self.export_text()):
         return [line.rstrip() for line in app.export_screenshot().splitlines()]
-
-
-def _parse_css(
-    scope: str, css: str, read_from: tuple[str, str], *, variable_tokens: Tokens, **how: Any
-) -> list[RuleSet]:
-    """Parse a style sheet as Textual does, once for all dashboards of this process."""
-    used = variable_tokens if "$" in css else {}
-    variables = tuple((name, tuple(tokens)) for name, tokens in used.items())
-    return _parse_css_once(scope, css, read_from, variables, **how)
-
-
-@cache
-def _parse_css_once(
-    scope: str,
-    css: str,
-    read_from: tuple[str, str],
-    variables: tuple[tuple[str, tuple[Token, ...]], ...],
-    **how: Any,
-) -> list[RuleSet]:
-    tokens = {name: list(values) for name, values in variables}
-    return list(parse(scope, css, read_from, variable_tokens=tokens, **how))
 
 
 class Seen:
@@ -251,13 +225,11 @@ async def on_screen(
         zone=ZONE,
         **options,
     )
-    # Textual would parse the style sheets of all widgets again for each app and each new screen.
-    with patch("textual.css.stylesheet.parse", _parse_css):
-        async with app.run_test(size=size, notifications=True) as pilot:
-            seen = Seen(app, pilot)
-            if is_readable:
-                await seen.settle()
-            yield seen
+    async with app.run_test(size=size, notifications=True) as pilot:
+        seen = Seen(app, pilot)
+        if is_readable:
+            await seen.settle()
+        yield seen
 
 
 def watch(
