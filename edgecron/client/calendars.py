@@ -8,7 +8,6 @@ have changed. If a calendar can't be read then, the days that were read before s
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
@@ -182,6 +181,8 @@ def main(arguments: list[str]) -> None:
             renew_all(client)
             crash.unlink(missing_ok=True)
     except Exception:
+        import traceback  # Programs with an engine import this module.
+
         # Nothing else shows it: `doctor` names this file.
         fd = open_private(crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with open(fd, "w", encoding="utf-8", errors="replace") as file:

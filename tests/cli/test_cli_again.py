@@ -198,7 +198,7 @@ def test_an_uninstall_without_service_manager_and_service_is_no_error(
         ),
         (("completion", "zhs"), "hint: for example: edgecron completion zsh"),
         (("service", "start"), "hint: edgecron service install"),
-        (("notify", "test", "nosuch"), "hint: list the rules: edgecron notify"),
+        (("notify", "test", "nosuch"), "hint: to write a rule: edgecron help alerts"),
     ],
 )
 def test_a_mistake_is_named_with_its_option_and_a_command_to_try(

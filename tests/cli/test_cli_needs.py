@@ -216,6 +216,7 @@ def without_dbus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run without the packages of extras."""
     has_library.cache_clear()
     monkeypatch.setattr(sys, "path", [one for one in sys.path if "site-packages" not in one])
+    monkeypatch.delitem(sys.modules, "jeepney", raising=False)  # Another test has used it.
     yield
     has_library.cache_clear()
 

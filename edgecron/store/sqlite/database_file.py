@@ -11,7 +11,6 @@ import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import apsw
@@ -78,6 +77,8 @@ def prepare_file(path: Path, *, must_exist: bool, mounts: Path) -> bool:
             hint="mount it for writing, or use a copy",
         )
     if not os.access(path, os.R_OK | os.W_OK):
+        from shlex import quote  # Rarely needed, and engines import this module.
+
         raise DatabaseUnusable(
             f"database {path} can't be read and written by this user",
             hint=f"see its owner and mode: ls -l {quote(str(path))}",
