@@ -25,7 +25,7 @@ from edgecron.views.phrases import fit, folded
 _WIDTH = 64  # columns of the text
 _MOST_LINES = 12  # of explaining words
 _LOW = 16  # lines of a screen; below, there are no gaps
-_CHECK_LINES = 2
+_CHECK_LINES, _MOST_CHECK_LINES = 2, 5
 T = TypeVar("T")
 
 
@@ -250,10 +250,13 @@ class Lines(Dialog[T]):
         style = "bad" if found.value is None else "good"
         mark = f"{PROBLEM.letter} " if found.value is None else "→ "
         width = self.text_width - 2
-        first, *more = _cut([*folded(clean(found.words), width)], _CHECK_LINES, width)
+        most = _CHECK_LINES if self.size.height < _LOW else _MOST_CHECK_LINES
+        first, *more = _cut([*folded(clean(found.words), width)], most, width)
         lines: list[list[Span]] = [[(mark, style), (first, "")]]
         lines += [[("  ", ""), (line, "")] for line in more]
-        self.query_one("#check", TextLine).show(*(lines if found.words else ()))
+        shown = self.query_one("#check", TextLine)
+        shown.styles.height = max(_CHECK_LINES, len(lines))
+        shown.show(*(lines if found.words else ()))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         fields = list(self.query(LineInput))

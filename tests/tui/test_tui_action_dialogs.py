@@ -84,6 +84,17 @@ def test_the_smallest_screen_has_room_for_all_that_is_to_be_answered(
     watch(story, scene.path, scene.clock, size=(40, 10))
 
 
+def test_a_long_problem_is_shown_to_its_end(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("m")
+        await seen.write("soonish")
+        await seen.until(lambda: "or 'tomorrow 09:00')" in seen.text())
+
+        assert "…" not in "\n".join(shown(seen))
+
+    watch(story, scene.path, scene.clock, size=SMALL)
+
+
 def test_before_a_running_run_is_ended_it_is_asked(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("3", "slash")
