@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable, os_words
-from edgecron.client.notice_process import start_reader, start_sender
+from edgecron.client.side_processes import start_reader, start_sender
 from edgecron.engine.host import EngineHost
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import OnShutdown

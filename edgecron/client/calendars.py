@@ -21,7 +21,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.files import open_private
 from edgecron.base.paths import state_dir
 from edgecron.base.values import replace
-from edgecron.client.notice_process import CALENDARS_ERROR
+from edgecron.client.side_processes import CALENDARS_ERROR
 from edgecron.model.schedule import Author
 from edgecron.model.windows import (
     HOLIDAYS,

@@ -15,8 +15,8 @@ from edgecron.client import Client
 from edgecron.client.calendars import Calendars
 from edgecron.client.doctor_files import Finding, problem, warning, well
 from edgecron.client.job_environment import find_gap_of_run
-from edgecron.client.notice_process import CALENDARS_ERROR, HEARTBEAT_ERROR, NOTICES_ERROR
 from edgecron.client.notice_rules import find_unreadable
+from edgecron.client.side_processes import CALENDARS_ERROR, HEARTBEAT_ERROR, NOTICES_ERROR
 from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_plan import APPLY
 from edgecron.model.choices import HealthCause
@@ -384,7 +384,7 @@ def _find_old_calendars(
         try:
             is_same = calendars.read(schedule.spec) == schedule.spec
             what = "a calendar that has changed; a running engine reads it within an hour"
-            hint = f"start an engine if none is running: {command('daemon')}"
+            hint = f"an engine must be running: {command('daemon')}"
         except InvalidInput as error:
             is_same = False
             what = f"a calendar: {error.message}; the days that were read before still apply"

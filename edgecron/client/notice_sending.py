@@ -24,8 +24,8 @@ from edgecron.client.local import Client
 from edgecron.client.notice_channels import ChannelFailed, Message
 from edgecron.client.notice_channels import send as send_over
 from edgecron.client.notice_contents import NoticeContents, has_living_engine
-from edgecron.client.notice_process import HEARTBEAT, HEARTBEAT_ERROR, NOTICES_ERROR
 from edgecron.client.notice_rules import load_recorded
+from edgecron.client.side_processes import HEARTBEAT, HEARTBEAT_ERROR, NOTICES_ERROR
 from edgecron.formats.notify_rules import ReadRule
 from edgecron.model.notices import ChannelKind, Happening, NewNotice, Notice, NoticeEvent, Watched
 from edgecron.planning.notices import (

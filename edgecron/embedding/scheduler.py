@@ -351,7 +351,7 @@ class Scheduler(Program):
 
     def _open_host(self) -> EngineHost:
         # Loaded by `own_engine`, on the thread of whoever starts the engine.
-        from edgecron.client.notice_process import start_reader, start_sender
+        from edgecron.client.side_processes import start_reader, start_sender
         from edgecron.engine.host import EngineHost
         from edgecron.engine.presence import EngineSettings
         from edgecron.supervisor.callable_runner import CallableRunner

@@ -16,7 +16,7 @@ from edgecron.cli import run
 from edgecron.client import Client
 from edgecron.client.calendars import renew_all
 from edgecron.client.doctor_database import check_schedules
-from edgecron.client.notice_process import start_reader
+from edgecron.client.side_processes import start_reader
 from edgecron.engine.step import Hosting
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job

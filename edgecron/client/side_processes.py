@@ -1,7 +1,7 @@
 """Start the processes beside an engine: one sends notices, one reads calendars.
 
-Each ends when it has nothing to do. Engines import this, so it loads nothing of what the processes
-themselves need.
+Each process ends when it has nothing to do. Programs with an engine import this module, so it
+imports nothing that only the processes need.
 """
 
 from __future__ import annotations
