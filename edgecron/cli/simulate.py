@@ -30,6 +30,7 @@ from edgecron.cli.apply import planner
 from edgecron.cli.files import read_file
 from edgecron.cli.plans import say_problems
 from edgecron.cli.session import Session
+from edgecron.client.engine_health import count_places
 from edgecron.client.json_forms import form_of
 from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.option_texts import read_time
@@ -101,9 +102,7 @@ def _simulate(
     for number, found in enumerate(slices):
         if found is not None:
             progress(days, days)
-            places = [one.info.max_running for one in client.engines() if one.is_working]
-            known = [most for most in places if most is not None]
-            return found, sum(known) if places and len(known) == len(places) else None
+            return found, count_places(client.engines())
         progress(min(number, days - 1), days)
     raise AssertionError("the simulation has no end")
 

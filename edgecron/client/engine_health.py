@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -232,6 +232,13 @@ class EngineState:
     def is_working(self) -> bool:
         """Whether it can be counted on to start due runs."""
         return self.is_alive and not self.is_stalled
+
+
+def count_places(engines: Iterable[EngineState]) -> int | None:
+    """Return how many runs all working engines start at most; None if that is unknown."""
+    places = [one.info.max_running for one in engines if one.is_working]
+    known = [most for most in places if most is not None]
+    return sum(known) if places and len(known) == len(places) else None
 
 
 def find_states(store: Store, state_dir: Path, *, clock: Clock) -> list[EngineState]:

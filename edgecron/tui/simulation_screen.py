@@ -11,6 +11,7 @@ from textual.binding import BindingType
 from textual.containers import Container
 
 from edgecron.base.values import NamedTuple
+from edgecron.client.engine_health import count_places
 from edgecron.client.protocol import Client
 from edgecron.planning.simulation import SimulatedSchedule, Simulation
 from edgecron.tui.bindings import bindings
@@ -271,7 +272,7 @@ class SimulationScreen(QueryScreen[None]):
             for _ in range(_MOST_SLICES):
                 found = next(begun[client])
                 if found is not None:
-                    return _Progress(found, _find_places(client), days)
+                    return _Progress(found, count_places(client.engines()), days)
                 done += 1
                 if clock.monotonic_ms() >= until_ms:
                     break
@@ -344,10 +345,3 @@ def _count(number: int, word: str) -> str:
 
 def _midnight(day: date, zone: tzinfo) -> datetime:
     return datetime.combine(day, time(), tzinfo=zone).astimezone(UTC)
-
-
-def _find_places(client: Client) -> int | None:
-    """Return the places for runs of all working engines; None if they are unknown."""
-    places = [one.info.max_running for one in client.engines() if one.is_working]
-    known = [most for most in places if most is not None]
-    return sum(known) if places and len(known) == len(places) else None
