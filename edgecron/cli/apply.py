@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
 
-_DRY = "nothing is written: this was a dry run"
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE|-", help="schedules as TOML; - is stdin")
@@ -95,7 +93,7 @@ def run(cli: Session, args: Namespace) -> int:
         kept, left = counts
         cli.say(counted_words({Action.KEEP: kept, Action.LEAVE: left}))
         if args.dry_run:
-            cli.say(_DRY)
+            cli.say_dry_run()
         return 0
     document = _read(cli, content)
     try:
@@ -109,7 +107,7 @@ def run(cli: Session, args: Namespace) -> int:
     if memory is not None:
         memory.remember(steps)
     if args.dry_run:
-        cli.say(_DRY)
+        cli.say_dry_run()
         return 0
     removed = [step for step in steps if step.action is Action.REMOVE]
     if removed and not document.wanted:

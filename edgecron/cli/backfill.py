@@ -99,7 +99,7 @@ def _put_plan(cli: Session, plan: Backfill) -> None:
 
     for line in _lines(cli, plan):
         cli.put(line)
-    cli.put("nothing was written")
+    cli.say_dry_run()
 
 
 def _fire_object(

@@ -268,9 +268,12 @@ class Session(Output):
             self._client.close()
             self._client = None
             use_zone_of_engines(None)
-            if self._is_new and self.has_database():
-                self._is_new = False
-                self.say(f"created database {self.database_path()}")
+            self._tell_new()
+
+    def _tell_new(self) -> None:
+        if self._is_new and self.has_database():
+            self._is_new = False
+            self.say(f"created database {self.database_path()}")
 
     def color_setting(self) -> str:
         """Return when to use colours: auto, always or never."""
@@ -280,7 +283,12 @@ class Session(Output):
         """Print an error on stderr, with its hint on a line of its own, or as JSON."""
         if self.is_json:
             self._is_new = False  # The error must be the only JSON on stderr.
+        self._tell_new()
         super().show_error(error)
+
+    def say_dry_run(self) -> None:
+        """Say that a dry run ends and has written nothing."""
+        self.say("nothing is written: this was a dry run")
 
     def next_sentence(self, schedule: Schedule) -> str:
         """Return when a schedule runs next, or why it does not."""

@@ -73,7 +73,7 @@ def run(cli: Session, args: Namespace) -> int:
     if args.dry_run:
         if cli.is_json:
             cli.put_json(map(undo_object, undone))
-        cli.say("nothing is written: this was a dry run")
+        cli.say_dry_run()
         return 0
     if must_ask and not cli.ask(_question(names, revision)):
         cli.say("nothing was changed")

@@ -234,7 +234,8 @@ def check_kept(texts: Sequence[str]) -> None:
     for condition in parse_needs(texts):
         if condition.schedule is not None:
             raise InvalidInput(
-                f"while is {condition.text!a}, expected a condition of the machine",
+                f"condition {condition.text!a} can't be watched during a run,"
+                " expected a condition of the machine",
                 hint=f"wait for it before the start: --needs {condition.text}",
             )
 

@@ -21,7 +21,7 @@ _COMMAND_MS, _MOST_COMMAND_MS = 10_000, 600_000  # how long the command of a con
 class Kind(StrEnum):
     """The kinds of conditions of the machine."""
 
-    ONLINE = "online"  # there is a default route, and nobody reports that it leads nowhere
+    ONLINE = "online"  # there is a default route, and no service reports a dead end
     NETWORK = "network"  # an interface, a connection or a wireless network of this name is up
     UNMETERED = "unmetered"  # the network is not metered
     AC_POWER = "ac-power"  # no battery is being used

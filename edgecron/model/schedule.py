@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from edgecron.base.checks import check_aware_or_none, check_name, check_range, check_text
 from edgecron.base.errors import InvalidInput
+from edgecron.base.units import format_instant
 from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Status, WhileLost
 from edgecron.model.engine import offer_of
@@ -63,7 +64,9 @@ class ScheduleSpec:
         self._check_suspension()
         if self.from_at and self.until_at and self.until_at <= self.from_at:
             raise InvalidInput(
-                "until is not later than from", hint="give a later until, or an earlier from"
+                f"until ({format_instant(self.until_at)}) is not later than from"
+                f" ({format_instant(self.from_at)})",
+                hint="give a later until, or an earlier from",
             )
 
     def _check_suspension(self) -> None:

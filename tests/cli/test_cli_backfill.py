@@ -30,7 +30,8 @@ def test_a_dry_run_shows_the_first_and_the_last_and_writes_nothing(
     assert lines[1] == "  2020-01-01 00:00:00  0 * * * *"
     assert lines[11] == "  ... 5 more ..."
     assert lines[21] == "  2020-01-02 00:00:00  0 * * * *"
-    assert lines[22] == "nothing was written"
+    assert lines[22:] == []
+    assert said.err == "nothing is written: this was a dry run\n"
     assert edgecron("history", "--json").json == []
 
 

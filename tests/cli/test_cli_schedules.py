@@ -385,10 +385,21 @@ def test_a_command_that_creates_a_database_says_so_once(
 
     wrong = edgecron("--db", named, "add", "job", "--every", "never", "--", "true")
     first, second = (edgecron("--db", named, "add", name, *job) for name in ("one", "two"))
+    late = edgecron(
+        *("--db", str(tmp_path / "late.db"), "add", "job", "--while", "success:other", *job)
+    )
     usual = edgecron("add", "job", *job)
     refused = edgecron("--db", str(tmp_path / "x.db"), "--json", "apply", "/nowhere.toml")
 
     assert "created" not in wrong.err
+    assert late.err.splitlines() == [
+        f"created database {tmp_path}/late.db",
+        (
+            "error: condition 'success:other' can't be watched during a run,"
+            " expected a condition of the machine"
+        ),
+        "hint: wait for it before the start: --needs success:other",
+    ]
     assert f"created database {named}\n" in first.err
     assert second.code == 0
     assert "created" not in second.err

@@ -198,7 +198,11 @@ enabled = "yes"
         ("ok_codes = [256]", "ok_codes is '256'", None),
         ('at = "tomorrow 09:00"', "not understood", "2026-11-20T08:00:00Z"),
         ("payload = '{'", "payload is not JSON", None),
-        ('until = "2001-01-01"\nfrom = "2002-01-01"', "until is not later than from", None),
+        (
+            'until = "2001-01-01"\nfrom = "2002-01-01"',
+            "until (2001-01-01T00:00:00Z) is not later than from (2002-01-01T00:00:00Z)",
+            None,
+        ),
         ('group = "-"', "group name", None),
         ('needs = "sucess:other"', "is unknown", None),
         ('scope = "device"', "expected KIND:ID", "device:pump-3"),
