@@ -65,7 +65,7 @@ class BusConnection:
             self._authenticate()
             self._call(message_bus.Hello())
         except BaseException:
-            self.close()
+            self.close()  # Nobody else has the connection yet.
             raise
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class BusConnection:
         """The properties of an object; None if there is no such object or service."""
         address = DBusAddress(one.path, bus_name=one.service, interface=one.interface)
         message = Properties(address).get_all()
-        # A service that is not running is not wanted: nobody else uses it.
+        # Do not have the bus start a service that is not running.
         message.header.flags |= MessageFlag.no_auto_start
         reply = self._call(message)
         if reply.header.message_type is not MessageType.method_return:

@@ -208,7 +208,7 @@ class KernelMachine:
     def look_at_bus(self) -> None:
         """Look at the system bus now: what its services report counts until `forget_bus`."""
         if self._bus is None:
-            # Not at the top: a program that asks for nothing of the bus does not load it.
+            # Loaded when needed: most engines never ask the bus.
             from edgecron.base.system_bus import SystemBus
 
             self._bus = SystemBus()

@@ -1,8 +1,7 @@
 """Learn from services of the system bus: NetworkManager, UPower and logind.
 
 A thread talks to the bus, so that a bus that hangs holds nothing up. It begins with the first
-question and ends with `forget`. Without the extra `dbus`, no service reports
-anything.
+question and ends with `forget`. Without the extra `dbus`, no service reports anything.
 """
 
 from __future__ import annotations
@@ -111,6 +110,7 @@ class _Listener:
         has_changed = facts != self._facts or not self.has_answered.is_set()
         self._facts = facts
         if has_changed:
-            with suppress(OSError):  # It is full, so there is news already; or nobody asks.
+            # Full: there is unread news already. Closed: the owner has stopped listening.
+            with suppress(OSError):
                 self._theirs.send(b".")
         self.has_answered.set()

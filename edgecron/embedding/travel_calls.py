@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from heapq import heappop, heappush
 from math import ceil
 from selectors import DefaultSelector, SelectorKey
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple, Unpack
 
 from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple
@@ -23,6 +23,7 @@ from edgecron.supervisor.threads import Workers
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from concurrent.futures import Executor
 
     from edgecron.supervisor.calls import ReadState
 
@@ -74,6 +75,8 @@ class Stage:
 
 
 F = TypeVar("F")
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class CallsInTurn(CallableRunner):
@@ -227,10 +230,10 @@ class JourneyLoop(asyncio.SelectorEventLoop):
             if outer is not None and task is not None:
                 asyncio.tasks._enter_task(outer, task)
 
-    def run_in_executor(  # type: ignore[override]
-        self, executor: object, func: Callable[..., Any], *args: Any
-    ) -> asyncio.Future[Any]:
-        future = self.create_future()
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))
         except Exception as error:  # noqa: BLE001  whoever awaits it gets it

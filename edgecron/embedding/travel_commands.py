@@ -27,7 +27,7 @@ from edgecron.supervisor.environment import (
 from edgecron.supervisor.records import Flag
 from edgecron.supervisor.results import VARIABLE, Left, split_result, take_result
 
-# Takes the arguments of a command, and returns its exit code; None is 0.
+# A stand-in for a program: its arguments -> its exit code; None means 0.
 Play = Callable[[Sequence[str]], int | None]
 _SHELL = "/bin/sh"
 

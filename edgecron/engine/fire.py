@@ -107,7 +107,9 @@ class Firing:
         engine_id: int,
         others: Collection[EngineInfo],
     ) -> int | None:
-        """When to wake for the next due fire, unless runs end before; None if none is to come.
+        """Return when to wake for the next due fire (epoch ms); None if no fire is expected.
+
+        The end of a run wakes the engine sooner.
 
         `begun_ms`: when this pass began. `others`: the other live engines, each of which has its
         turn at a due time.

@@ -22,8 +22,8 @@ class OwnSupervisor:
     """The supervisor that an engine has started, if any, and when to start the next one.
 
     `start_runner` starts it. After its death another one follows: immediately, or after growing
-    pauses if each one dies soon. `is_optional`: the engine has functions of a program, which run
-    without a supervisor. Then none is started before `want`.
+    pauses if each one dies soon. `is_optional`: functions of a program run without a supervisor, so
+    none is started until `want` is called.
     """
 
     def __init__(

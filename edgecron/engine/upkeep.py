@@ -76,9 +76,10 @@ class Upkeep:
     def work(
         self, *, is_busy: bool, is_trusted: bool, has_changed: bool, has_advanced: bool
     ) -> None:
-        """Do what is due at the end of a pass. `is_busy`: the pass had something to write.
+        """Do what is due at the end of a pass.
 
-        `has_changed`: another process has written. `has_advanced`: the pass has moved next times.
+        `is_busy`: the pass had something to write. `has_changed`: another process has written.
+        `has_advanced`: the pass has moved next times.
         """
         self.progress.write()
         if self._may_prune:
