@@ -35,6 +35,7 @@ from edgecron.client.json_forms import form_of
 from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.option_texts import read_time
 from edgecron.planning.simulation import SimulatedDay, Simulation
+from edgecron.views.phrases import count_words
 from edgecron.views.simulation_words import busiest_words, sections
 from edgecron.views.statistics import plot
 from edgecron.views.times import local_time, short_duration
@@ -110,7 +111,8 @@ def _simulate(
 def _put(cli: Session, found: Simulation, places: int | None) -> None:
     zone = cli.zone()
     span = f"{local_time(found.from_at, zone=zone)} to {local_time(found.until_at, zone=zone)}"
-    cli.put(f"{span}: {_count(found.runs, 'run')} of {_count(len(found.schedules), 'schedule')}")
+    schedules = count_words(len(found.schedules), "schedule")
+    cli.put(f"{span}: {count_words(found.runs, 'run')} of {schedules}")
     if found.runs:
         cli.put(f"busiest minute: {busiest_words(found, places, zone=zone)}")
         if len(found.days) > 1:
@@ -126,10 +128,6 @@ def _put(cli: Session, found: Simulation, places: int | None) -> None:
                 cli.put(f"  {line}")
             if len(lines) > _MOST_LINES:
                 cli.put(f"  and {len(lines) - _MOST_LINES} more, see --json")
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _parts(found: Simulation) -> Iterable[Sequence[SimulatedDay]]:

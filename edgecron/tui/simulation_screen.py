@@ -150,12 +150,12 @@ class _DaySource(Source):
 
 def hour_rows(day: Day, source: _DaySource) -> Iterator[Row]:
     """Return a day's hours as bars; without those in which nothing runs."""
-    yield Title(f"{day.date:%A %Y-%m-%d}", ((_count(day.runs, "run"), "dim"), (" ", "")))
+    yield Title(f"{day.date:%A %Y-%m-%d}", ((count_words(day.runs, "run"), "dim"), (" ", "")))
     for number, hour in enumerate(day.hours):
         if hour is None or not (hour.runs or hour.active):
             continue
         length = 0 if not hour.runs else min(_BAR, max(1, _BAR * hour.runs // max(1, source.most)))
-        words = f"  {_count(hour.runs, 'run')}, {hour.active:,} active"
+        words = f"  {count_words(hour.runs, 'run')}, {hour.active:,} active"
         bar: Span = ("━" * length, source.style_of(hour))
         yield Cells((bar, (" " * (_BAR - length), ""), (words, "")), label=f"{number:02}:00")
     if not day.runs:
@@ -300,8 +300,8 @@ class SimulationScreen(QueryScreen[None]):
         self._found, self._places = found, places
         self._source.show(find_days(found, now=now, zone=self.app.zone))
         self.query_one(LineView).source_changed()
-        schedules = _count(len(found.schedules), "schedule")
-        spans: list[Span] = [(f" {_count(found.runs, 'run')} of {schedules}", "")]
+        schedules = count_words(len(found.schedules), "schedule")
+        spans: list[Span] = [(f" {count_words(found.runs, 'run')} of {schedules}", "")]
         if found.runs:
             spans.append((f"   at most {found.most_active:,} active", "dim"))
         if found.left_out:
@@ -337,10 +337,6 @@ class SimulationScreen(QueryScreen[None]):
     def action_back(self) -> None:
         self.interrupt("simulation")
         self.dismiss(None)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _midnight(day: date, zone: tzinfo) -> datetime:

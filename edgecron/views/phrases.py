@@ -315,8 +315,8 @@ def covered_range(execution: Execution) -> tuple[int, datetime] | None:
 
 
 def count_words(count: int, what: str) -> str:
-    """`1 run`, `3 runs`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    """`1 run`, `3 runs`, `1,200 runs`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def unreadable_words(what: str, names: Sequence[str]) -> str:

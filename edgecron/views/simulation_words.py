@@ -12,7 +12,7 @@ from edgecron.views.phrases import count_words
 def busiest_words(found: Simulation, places: int | None, *, zone: tzinfo) -> str:
     """Return the busiest minute; `places` are those of the engines, if known."""
     at = f"{found.most_active_at.astimezone(zone):%a %Y-%m-%d %H:%M}"
-    words = f"{found.most_active:,} active runs, {at}"
+    words = f"{count_words(found.most_active, 'active run')}, {at}"
     if places is not None and found.most_active > places:
         return f"{words}; the engine has {count_words(places, 'place')}, so some runs can wait"
     return words

@@ -89,7 +89,7 @@ def test_a_person_sees_how_far_a_backfill_of_many_is(report: str) -> None:
         shown = read_until(outer, None)
 
     assert "\rqueued: 86%" in shown
-    assert "queued 1441 runs" in shown
+    assert "queued 1,441 runs" in shown
 
 
 def test_what_can_not_be_backfilled_is_refused(edgecron: Edgecron, report: str) -> None:
