@@ -408,7 +408,7 @@ def test_a_signal_on_the_way_to_the_command_ends_a_start_and_no_command(
 @as_root
 @pytest.mark.failure(40)
 def test_a_start_is_repeated_while_its_user_has_no_process_left(bench: Bench) -> None:
-    bench.started(bench.shell("exec sleep 60", identity=identity()))
+    wait_until_theirs(bench.started(bench.shell("exec sleep 60", identity=identity())).pid)
     before = resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC)
     resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC, (0, before[1]))
     token = bench.start("/bin/true", identity=identity())
@@ -427,7 +427,7 @@ def test_a_user_who_never_has_a_process_left_is_given_up_with_the_reason(
 ) -> None:
     monkeypatch.setattr("edgecron.supervisor.start_queue.RETRY_LIMIT_MS", 300)
     bench = Bench(tmp_path / "state", by=StartBy.FORK)
-    bench.started(bench.shell("exec sleep 60", identity=identity()))
+    wait_until_theirs(bench.started(bench.shell("exec sleep 60", identity=identity())).pid)
     before = resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC)
     resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC, (0, before[1]))
 
@@ -444,7 +444,7 @@ def test_a_user_who_never_has_a_process_left_is_given_up_with_the_reason(
 @as_root
 @pytest.mark.failure(40)
 def test_a_start_that_waits_to_be_repeated_can_be_cancelled(bench: Bench) -> None:
-    bench.started(bench.shell("exec sleep 60", identity=identity()))
+    wait_until_theirs(bench.started(bench.shell("exec sleep 60", identity=identity())).pid)
     before = resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC)
     resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC, (0, before[1]))
     token = bench.start("/bin/true", identity=identity())
@@ -458,7 +458,7 @@ def test_a_start_that_waits_to_be_repeated_can_be_cancelled(bench: Bench) -> Non
 @as_root
 @pytest.mark.failure(40)
 def test_a_start_that_was_repeated_says_so_when_it_is_cancelled(bench: Bench) -> None:
-    bench.started(bench.shell("exec sleep 60", identity=identity()))
+    wait_until_theirs(bench.started(bench.shell("exec sleep 60", identity=identity())).pid)
     before = resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC)
     resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC, (0, before[1]))
     token = bench.start("/bin/true", identity=identity())
@@ -478,7 +478,7 @@ def test_a_start_that_was_repeated_says_so_when_it_is_cancelled(bench: Bench) ->
 def test_a_start_that_fails_while_it_is_cancelled_is_not_repeated(
     bench: Bench, theirs: Path
 ) -> None:
-    bench.started(bench.shell("exec sleep 60", identity=identity()))
+    wait_until_theirs(bench.started(bench.shell("exec sleep 60", identity=identity())).pid)
     before = resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC)
     resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC, (0, before[1]))
     # The fork reads it for long enough to cancel the run in between.
