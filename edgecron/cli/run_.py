@@ -135,6 +135,11 @@ def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Exe
             from edgecron.client.remote_errors import LOOK, NOT_KNOWN
 
             cli.report(f"edgecron: {url} has not answered yet; {NOT_KNOWN} ({LOOK})")
+        else:
+            from shlex import quote  # Rarely needed.
+
+            look = cli.command(f"history {quote(name)} -n 1")
+            cli.report(f"edgecron: interrupted; the run might be queued; to look: {look}")
         raise
 
 

@@ -125,11 +125,12 @@ def test_who_waits_for_a_run_gets_its_end_without_an_engine(place: Place) -> Non
 
 
 def test_who_stops_waiting_is_told_that_the_run_goes_on(place: Place) -> None:
-    place.add("long", "@yearly", place.gate.line)
+    place.add("long", "@yearly", f"echo one; {place.gate.line}")
     daemon = place.daemon()
     daemon.wait_for("engine_started")
     waiting = program(place, "run", "long", "--wait")
-    place.gate.wait_arrival()
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline() == "one\n"
 
     waiting.send_signal(signal.SIGINT)
     _, err = waiting.communicate(timeout=BOUND_S)
@@ -234,6 +235,23 @@ def test_a_hang_up_that_comes_twice_is_one(place: Place) -> None:
 
     assert code == 0
     assert place.client.execution(1).exit_code == 7
+
+
+def test_who_interrupts_a_run_that_is_being_queued_is_told_to_look(place: Place) -> None:
+    place.add("job", "@yearly", "true")
+    other = apsw.Connection(str(place.database))
+    other.execute("BEGIN IMMEDIATE")
+
+    running = program(place, "run", "job")
+    assert running.stderr is not None
+    running.stderr.readline()  # It waits for the lock.
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=BOUND_S)
+    other.close()
+
+    look = f"edgecron --db {place.database} history job -n 1"
+    assert err == f"edgecron: interrupted; the run might be queued; to look: {look}\n"
+    assert running.returncode == 130
 
 
 def test_a_command_that_waits_for_a_lock_says_so(place: Place) -> None:
