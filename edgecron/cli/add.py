@@ -78,7 +78,7 @@ def run(cli: Session, args: Namespace) -> int:
     if not triggers:
         raise UsageError(
             f"schedule {args.name!r} has no time to run at",
-            hint="give --cron, --every, --at, --on-boot or --after",
+            hint="give --cron, --every, --at, --on-boot, --after or --on-demand",
         )
     spec = ScheduleSpec(
         name=args.name,

@@ -182,6 +182,8 @@ def _kind_notes(trigger: Trigger, *, name: str | None, is_anchored: bool) -> lis
     """Return notes on a kind of trigger."""
     if trigger.kind is TriggerKind.BOOT:
         return ["it fires at each boot of the machine; these times are unknown"]
+    if trigger.kind is TriggerKind.DEMAND:
+        return ["it has no times: it runs when you ask for it, by `edgecron run`"]
     if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):
         return ["it has no times of its own: it fires when other runs end"]
     if isinstance(trigger, EveryTrigger) and not (trigger.is_bounded or is_anchored):

@@ -18,7 +18,7 @@ from edgecron.cli.parser import ADVANCED
 from edgecron.cli.session import Session
 from edgecron.formats import option_texts as values
 from edgecron.formats.config_values import option_defaults
-from edgecron.formats.document_writing import trigger_key
+from edgecron.formats.document_writing import SWITCHED, trigger_key
 from edgecron.formats.option_texts import check_for_function, check_variable, is_secret_name
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
@@ -133,8 +133,10 @@ def read_triggers(
         )
     triggers = []
     for key in _TRIGGERS:
-        if key == "after" and args.on_boot:
-            triggers.append(parse_trigger("on boot", timezone, name))
+        if key == "after":
+            for switch, text in SWITCHED.items():
+                if getattr(args, switch):
+                    triggers.append(parse_trigger(text, timezone, name))
         for text in getattr(args, key) or ():
             if text != NONE:
                 triggers.append(

@@ -25,6 +25,7 @@ _OTHER_OPTIONS = {
         f"schedule {' '.join(_MACROS)}": "--cron",
         "interval period repeat": "--every",
         "boot reboot startup": "--on-boot",
+        "demand manual": "--on-demand",
         "depends": "--after",
         "timezone zone": "--tz",
         "start begin": "--from --since",

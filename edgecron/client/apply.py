@@ -305,8 +305,7 @@ class Apply:
             check_needed({spec.name: spec.policies.needs}, names=names)
         except InvalidInput as error:
             notes.append(f"{error.message} ({error.hint})" if error.hint else error.message)
-        has_events = compiled.on_boot or compiled.upstreams or compiled.timing.after_end_ms
-        if not has_events and fresh_fire(compiled.timing, self._clock.now_ms()) is None:
+        if not compiled.has_events and fresh_fire(compiled.timing, self._clock.now_ms()) is None:
             notes.append("its times have passed: it does not run again")
         return notes
 

@@ -17,6 +17,7 @@ from edgecron.planning.next_fire import (
 )
 from edgecron.planning.times import (
     CompiledSpec,
+    has_events,
     is_on_boot,
     load_timing,
     load_triggers,
@@ -39,6 +40,7 @@ def keep_triggers(store: SqliteStore, text: str, spec: ScheduleSpec) -> Compiled
         spec=spec,
         compiled=text,
         on_boot=is_on_boot(triggers),
+        has_events=has_events(triggers),
         upstreams=upstreams_of(spec.name, triggers),
         timing=timing_of(spec, triggers, seed=store.seed),
         warnings=(),

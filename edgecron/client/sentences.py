@@ -149,6 +149,7 @@ def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datet
         Idle.OWN_END: f"none yet: {' or '.join(ends)} of the active run",
         Idle.UPSTREAM: f"{_upstream_words(front, outlook, zone=zone, now=now)}",
         Idle.BOOT: "when the machine boots",
+        Idle.DEMAND: f"on demand: {front.command(f'run {name}')}",
         Idle.DONE: "none: its triggers have no more times",
         Idle.EXCLUDED: "none: its windows exclude the rest of its times",
         Idle.NO_NEXT: "missing; an engine will compute it",

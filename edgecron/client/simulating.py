@@ -189,6 +189,8 @@ class Simulating:
         for trigger in triggers:
             if trigger.kind is TriggerKind.BOOT:
                 self._leave_out(spec.name, "its runs at boot have no known time")
+            elif trigger.kind is TriggerKind.DEMAND:
+                self._leave_out(spec.name, "it runs only on demand")
             elif isinstance(trigger, AfterTrigger) and trigger.on == "failure":
                 self._leave_out(spec.name, f"it follows failures of {trigger.upstream}")
             for change in clock_change_notes(trigger, self._since_ms, self._until_ms):

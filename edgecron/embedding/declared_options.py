@@ -14,7 +14,7 @@ from edgecron.base.json_texts import json_text
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.base.values import replace
 from edgecron.formats.document_schedule import read_table, suggest_key
-from edgecron.formats.document_writing import trigger_key
+from edgecron.formats.document_writing import SWITCHED, trigger_key
 from edgecron.formats.option_texts import rename_former
 from edgecron.model.option_types import LISTS, Group, OptionType
 from edgecron.model.options import JOB_OPTIONS, OPTIONS
@@ -84,7 +84,7 @@ OPTION_NAMES = frozenset(
     for option in OPTIONS.values()
     if option.group is not Group.JOB
     and option.type is not OptionType.TRIGGERS
-    and option.name not in ("on_boot", "queue")
+    and option.name not in (*SWITCHED, "queue")
 )
 # The other parameters of these methods.
 _JOB_ONLY, _ADD_ONLY = ("name", "payload", "process"), ("name", "command", "shell")
@@ -165,7 +165,7 @@ def _triggers(name: str, triggers: Sequence[Trigger | str], zone: str | None) ->
         text = parse_trigger(one, zone, name).text if isinstance(one, str) else one.text
         key = trigger_key(text)
         found.setdefault(key, []).append(text if key == "cron" else text.partition(" ")[2])
-    return {key: True if key == "on_boot" else texts for key, texts in found.items()}
+    return {key: True if key in SWITCHED else texts for key, texts in found.items()}
 
 
 def _about(name: str, error: InvalidInput) -> InvalidInput:

@@ -12,7 +12,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass, field, replace
 from edgecron.formats import option_texts as values
 from edgecron.formats.document_values import Problem, Wanted
-from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS
+from edgecron.formats.document_writing import JOBS, LOCAL, SWITCHED, TRIGGERS
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.engine import find_program
 from edgecron.model.job import Job
@@ -271,14 +271,12 @@ class _Reading:
 
     def _triggers(self, timezone: str | None) -> Iterator[str]:
         given = [key for key in TRIGGERS if key in self.table and self.table[key] != []]
-        if given == ["on_boot"] and self.table["on_boot"] is False:
-            given = []
-        if not given:
-            self._note(None, NO_TIME, "give cron, every, at, on_boot or after")
+        if all(key in SWITCHED and self.table[key] is False for key in given):
+            self._note(None, NO_TIME, "give cron, every, at, on_boot, after or on_demand")
         for key in given:
-            if key == "on_boot":
+            if key in SWITCHED:
                 if self._take(key, read_boolean, False):
-                    yield "on boot"
+                    yield SWITCHED[key]
                 continue
             for value in self._take(key, read_list, []):
                 text = self._try(key, partial(self._trigger, key, value, timezone))

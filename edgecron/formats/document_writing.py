@@ -15,13 +15,15 @@ from edgecron.model.option_types import Option, OptionType, Part
 from edgecron.model.options import JOB_OPTIONS, NONE, OPTIONS, OTHER_DEFAULTS, POLICIES, Policies
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
 from edgecron.model.windows import source_of
+from edgecron.triggers.simple import ON_DEMAND
 
 Table = dict[str, Any]  # by key: text, numbers, booleans, lists of them, or a table of texts
 
 LOCAL = "local"  # the time zone if a document names none
-TRIGGERS = ("cron", "every", "at", "on_boot", "after")
+# Triggers that a switch names, by its key.
+SWITCHED = {"on_boot": "on boot", "on_demand": ON_DEMAND}
+TRIGGERS = ("cron", "every", "at", *SWITCHED, "after")
 JOBS = {kind.value: kind for kind in JobKind}
-_TRIGGER_KEYS = {"every": "every", "at": "at", "on": "on_boot", "after": "after"}
 _ORDER = {key: place for place, key in enumerate(OPTIONS)}.__getitem__
 _PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
 
@@ -40,7 +42,10 @@ def default_of(key: str) -> object:
 
 def trigger_key(text: str) -> str:
     """Return the key of a trigger's text."""
-    return _TRIGGER_KEYS.get(text.partition(" ")[0].lower(), "cron")
+    word, _, rest = text.lower().partition(" ")
+    if word == "on":
+        return "on_demand" if rest.strip() == "demand" else "on_boot"
+    return word if word in ("every", "at", "after") else "cron"
 
 
 def schedule_table(schedule: Schedule | Definition) -> Table:
@@ -87,7 +92,7 @@ def _triggers(spec: ScheduleSpec) -> Table:
         words = text if key == "cron" else text.partition(" ")[2]
         found.setdefault(key, []).append(words)
     return {
-        key: True if key == "on_boot" else texts[0] if len(texts) == 1 else texts
+        key: True if key in SWITCHED else texts[0] if len(texts) == 1 else texts
         for key, texts in found.items()
     }
 

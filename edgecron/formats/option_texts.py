@@ -34,7 +34,7 @@ from edgecron.triggers import Trigger, parse_trigger, parse_when
 from edgecron.triggers.walltime import parse_local
 
 # What people give as a cron text, and what has an option of its own.
-_OTHER_KIND = re.compile(r"@?(every|at|after|on boot|reboot)\b\s*", re.IGNORECASE)
+_OTHER_KIND = re.compile(r"@?(every|at|after|on boot|on demand|reboot)\b\s*", re.IGNORECASE)
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
@@ -225,9 +225,9 @@ def read_trigger(
             if other is not None:
                 from shlex import quote  # Rarely needed, and engines import this module.
 
-                key = "on_boot" if "boot" in other[1].lower() else other[1].lower()
+                key = other[1].lower().replace("reboot", "on boot").replace(" ", "_")
                 if what.startswith("--"):
-                    value = "" if key == "on_boot" else f" {quote(text[other.end() :])}"
+                    value = "" if key.startswith("on_") else f" {quote(text[other.end() :])}"
                     key = f"--{key.replace('_', '-')}{value}"
                 raise InvalidTrigger(
                     f"{what} is {text!r}, expected a cron text", hint=f"use {key} instead of {what}"

@@ -27,6 +27,7 @@ class Idle(StrEnum):
     OWN_END = "own_end"  # it waits for the end of its own run
     UPSTREAM = "upstream"  # it waits for the end of another schedule's run
     BOOT = "boot"  # it waits for the next boot of the machine
+    DEMAND = "demand"  # it runs only if somebody asks for it
     DONE = "done"  # its triggers have no more times
     EXCLUDED = "excluded"  # its windows exclude the rest of its times
     NO_NEXT = "no_next"  # an engine has to compute its next time
@@ -111,12 +112,14 @@ def find_idle(standing: Standing, *, now: datetime) -> Idle | None:
         return Idle.UPSTREAM
     if "on boot" in standing.triggers:
         return Idle.BOOT
+    if "on demand" in standing.triggers:
+        return Idle.DEMAND
     return Idle.DONE if standing.until_at is None else Idle.ENDED
 
 
 def _has_times(standing: Standing) -> bool:
     """Whether a trigger of a schedule has times and is not only an event."""
-    return any(text != "on boot" and not text.startswith("after ") for text in standing.triggers)
+    return any(not text.startswith(("on ", "after ")) for text in standing.triggers)
 
 
 def upstreams(standing: Standing) -> list[str]:
@@ -142,6 +145,7 @@ def idle_words(standing: Standing, *, now: datetime) -> str | None:
         Idle.OWN_END: "after its run ends",
         Idle.UPSTREAM: _upstream_words(standing),
         Idle.BOOT: "at boot",
+        Idle.DEMAND: "on demand",
         Idle.DONE: f"{done}: no more times",
         Idle.EXCLUDED: f"{done}: no more times within its windows",
         Idle.NO_NEXT: "missing; an engine will compute it",

@@ -146,6 +146,8 @@ OPTIONS: dict[str, Option] = {
                "allow intervals under a second", example="true", is_advanced=True),
         Option("on_boot", _T.SWITCH, _G.WHEN, "run once after each boot of the machine",
                example="true"),
+        Option("on_demand", _T.SWITCH, _G.WHEN, "run only when asked: it has no times",
+               example="true"),
         _trigger("after", "run when another schedule's run has ended (default: success)",
                  metavar="NAME[:success|failure|any]", example='"other:success"'),
         _spec("timezone", _T.ZONE, _G.WHEN,

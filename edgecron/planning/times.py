@@ -31,6 +31,7 @@ from edgecron.triggers import (
     dump_trigger,
     load_trigger,
 )
+from edgecron.triggers.simple import EventTrigger
 from edgecron.triggers.zones import LOCAL
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class CompiledSpec:
     spec: ScheduleSpec
     compiled: str
     on_boot: bool
+    has_events: bool  # a trigger has no plan times of its own
     upstreams: tuple[tuple[str, str], ...]
     timing: Timing
     warnings: tuple[str, ...]
@@ -75,7 +77,7 @@ def compile_spec(
     if not spec.triggers:
         raise InvalidTrigger(
             f"schedule {spec.name!r} has no time to run at",
-            hint="give --cron, --every, --at, --on-boot or --after",
+            hint="give --cron, --every, --at, --on-boot, --after or --on-demand",
         )
     if len(spec.triggers) > _MOST_TRIGGERS:
         raise InvalidTrigger(
@@ -102,12 +104,13 @@ def compile_spec(
                 _check_future(trigger, now)
     canonical = replace(spec, triggers=texts)
     timing = timing_of(canonical, triggers, seed=seed)
-    if now is not None and not _has_events(triggers):
+    if now is not None and not has_events(triggers):
         _check_windows(spec.name, timing, to_ms(now))
     return CompiledSpec(
         spec=canonical,
         compiled=f"[{','.join(dump_trigger(trigger) for trigger in triggers)}]",
         on_boot=is_on_boot(triggers),
+        has_events=has_events(triggers),
         upstreams=upstreams_of(spec.name, triggers),
         timing=timing,
         warnings=tuple(warning for trigger in triggers for warning in trigger.warnings),
@@ -187,10 +190,9 @@ def timing_of(spec: ScheduleSpec, triggers: list[Trigger], *, seed: bytes) -> Ti
     )
 
 
-def _has_events(triggers: Sequence[Trigger]) -> bool:
+def has_events(triggers: Sequence[Trigger]) -> bool:
     """Whether a trigger has no plan times of its own."""
-    events = (TriggerKind.BOOT, TriggerKind.AFTER, TriggerKind.AFTER_END)
-    return any(trigger.kind in events for trigger in triggers)
+    return any(isinstance(trigger, EventTrigger) for trigger in triggers)
 
 
 def is_on_boot(triggers: Sequence[Trigger]) -> bool:

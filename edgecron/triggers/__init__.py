@@ -6,7 +6,7 @@ walltime          times as people write them, in a zone
 base              what every trigger answers; the triggers of one schedule as one
 crontrigger       calendar times, and the gap and fold rule
 fields            a cron text's values: days and times of day that match
-simple            every, at, on boot, after
+simple            every, at, on boot, on demand, after
 zones, tzif       zones by name, from the tzdata package; their spans of constant offset
 words             a trigger in plain words, and what a clock change does to it
 """
@@ -29,6 +29,7 @@ from edgecron.triggers.simple import (
     AfterTrigger,
     AtTrigger,
     BootTrigger,
+    DemandTrigger,
     EveryTrigger,
 )
 from edgecron.triggers.walltime import parse_when
@@ -42,6 +43,7 @@ __all__ = [
     "BootTrigger",
     "ClockChange",
     "CronTrigger",
+    "DemandTrigger",
     "EveryTrigger",
     "Trigger",
     "TriggerKind",

@@ -23,13 +23,15 @@ class TriggerKind(StrEnum):
     AFTER_END = "after_end"  # a while after the schedule's own last run has ended
     AT = "at"  # one instant
     BOOT = "boot"  # once per boot of the machine
+    DEMAND = "demand"  # only when a person or a program asks for a run
     AFTER = "after"  # when another schedule's fire has ended
 
 
 class Trigger(ABC):
     """When a schedule fires. Frozen and hashable; equal if text, zone and meaning are equal.
 
-    An event-driven trigger (boot, after, after end) has no plan times. Plan times are UTC instants.
+    An event-driven trigger (boot, demand, after, after end) has no plan times. Plan times are UTC
+    instants.
     """
 
     __slots__ = ()

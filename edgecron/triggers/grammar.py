@@ -27,6 +27,7 @@ from edgecron.triggers.simple import (
     AfterTrigger,
     AtTrigger,
     BootTrigger,
+    DemandTrigger,
     EveryTrigger,
 )
 from edgecron.triggers.walltime import LATEST_WRITTEN_MS, parse_local, parse_when
@@ -155,12 +156,13 @@ def _read(
         case "in" if now is not None:
             return AtTrigger(at_ms=_time_ms(text, timezone, now=now), timezone=timezone)
         case "on":
-            if rest.lower() != "boot":
+            if rest.lower() not in ("boot", "demand"):
                 raise InvalidTrigger(
-                    f"trigger {text!r} is not understood, expected 'on boot'",
-                    hint="write 'on boot'",
+                    f"trigger {text!r} is not understood, expected 'on boot' or 'on demand'",
+                    hint="write 'on boot', or 'on demand' if it has no times",
                 )
-            return BootTrigger(timezone=timezone)
+            kind = BootTrigger if rest.lower() == "boot" else DemandTrigger
+            return kind(timezone=timezone)
         case "after":
             return _after(text, rest, timezone)
         case _:
@@ -340,6 +342,10 @@ def _load_boot(obj: Mapping[str, object], text: str, timezone: str | None) -> Tr
     return BootTrigger(timezone=timezone)
 
 
+def _load_demand(obj: Mapping[str, object], text: str, timezone: str | None) -> Trigger:
+    return DemandTrigger(timezone=timezone)
+
+
 def _load_after(obj: Mapping[str, object], text: str, timezone: str | None) -> Trigger:
     return AfterTrigger(upstream=str(obj["upstream"]), on=str(obj["on"]), timezone=timezone)
 
@@ -350,6 +356,7 @@ _READERS: dict[TriggerKind, Callable[[Mapping[str, object], str, str | None], Tr
     TriggerKind.AFTER_END: _load_after_end,
     TriggerKind.AT: _load_at,
     TriggerKind.BOOT: _load_boot,
+    TriggerKind.DEMAND: _load_demand,
     TriggerKind.AFTER: _load_after,
 }
 

@@ -1,4 +1,4 @@
-"""Triggers without a calendar: a grid, an instant, and three that follow events."""
+"""Triggers without a calendar: a grid, an instant, and four that follow events."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 
 # Which ends of an upstream count, for `after NAME:WHAT`.
 AFTER_CHOICES = ("success", "failure", "any")
+ON_DEMAND = "on demand"
 _INEXACT_MS = 1_000
 
 
@@ -141,6 +142,18 @@ class BootTrigger(EventTrigger):
     @property
     def text(self) -> str:
         return "on boot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemandTrigger(EventTrigger):
+    """Never by itself: only when a person or a program asks for a run."""
+
+    kind = TriggerKind.DEMAND
+    timezone: str | None
+
+    @property
+    def text(self) -> str:
+        return ON_DEMAND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

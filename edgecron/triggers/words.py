@@ -17,6 +17,7 @@ from edgecron.triggers.simple import (
     AfterTrigger,
     AtTrigger,
     BootTrigger,
+    DemandTrigger,
     EveryTrigger,
 )
 from edgecron.triggers.tzif import DAY_S, Spans
@@ -140,6 +141,8 @@ def describe(trigger: Trigger) -> str:
             return f"once, at {format_ms(trigger.at_ms)}"
         case BootTrigger():
             return "once each time the machine has booted"
+        case DemandTrigger():
+            return "only on demand"
         case AfterTrigger():
             return f"each time {trigger.upstream} has {_AFTER[trigger.on]}"
         case _:
@@ -160,6 +163,8 @@ def describe_briefly(trigger: Trigger) -> str:
             return "once"
         case BootTrigger():
             return "at boot"
+        case DemandTrigger():
+            return "on demand"
         case AfterTrigger():
             on = {"success": "", "failure": " failed", "any": " ended"}[trigger.on]
             return f"after {trigger.upstream}{on}"

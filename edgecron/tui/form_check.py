@@ -20,7 +20,7 @@ from edgecron.formats import option_texts as values
 from edgecron.formats.document_plan import Action, Step, compare_one, find_changes, need_unchanged
 from edgecron.formats.document_schedule import NO_COMMAND, NO_TIME, read_table
 from edgecron.formats.document_values import Problem
-from edgecron.formats.document_writing import Table, schedule_table
+from edgecron.formats.document_writing import SWITCHED, Table, schedule_table
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.schedule import Schedule, ScheduleSpec
@@ -251,7 +251,7 @@ def _read_times(client: Client, draft: Draft, table: Table, *, now: datetime) ->
 
 def _read_line(line: str, draft: Draft, *, timezone: str | None, now: datetime) -> Trigger:
     key, text = split_time(line)
-    if key == "on_boot":
+    if key in SWITCHED:
         return parse_trigger(line, timezone, draft.name or _STAND_IN)
     return values.read_trigger(
         key,

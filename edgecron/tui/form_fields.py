@@ -14,7 +14,15 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.formats.document_values import Problem
-from edgecron.formats.document_writing import JOBS, LOCAL, TRIGGERS, Table, default_of, trigger_key
+from edgecron.formats.document_writing import (
+    JOBS,
+    LOCAL,
+    SWITCHED,
+    TRIGGERS,
+    Table,
+    default_of,
+    trigger_key,
+)
 from edgecron.formats.option_texts import check_variable
 from edgecron.model.choices import JobKind
 from edgecron.model.option_types import LISTS, Group, Option, OptionType
@@ -104,7 +112,7 @@ def _sections() -> tuple[tuple[str, tuple[FormField, ...]], ...]:
         FormField(
             "when",
             "when",
-            "0 2 * * *, @daily, every 15m, at tomorrow 09:00, on boot, after NAME",
+            "0 2 * * *, @daily, every 15m, at 09:00, on boot, after NAME, on demand",
             FieldKind.LINES,
         ),
         first[0],
@@ -170,8 +178,8 @@ def when_lines(table: Table) -> list[str]:
         value = table.get(key)
         if value is None or value is False:
             continue
-        if key == "on_boot":
-            lines.append("on boot")
+        if key in SWITCHED:
+            lines.append(SWITCHED[key])
             continue
         texts = value if isinstance(value, list) else [value]
         lines += [text if key == "cron" else f"{key} {text}" for text in texts]
@@ -238,12 +246,12 @@ def _set_times(table: Table, lines: list[str]) -> None:
         table.pop(key, None)
     for line in lines:
         key, text = split_time(line)
-        if key != "on_boot":
+        if key not in SWITCHED:
             table.setdefault(key, []).append(text)
-        elif text.lower() == "boot":
+        elif f"on {text.lower()}" == SWITCHED[key]:
             table[key] = True
         else:
-            raise InvalidInput(f"{clean(line)!r} is not a trigger, expected: on boot")
+            raise InvalidInput(f"{clean(line)!r} is not a trigger, expected: on boot or on demand")
 
 
 def _set_job(table: Table, kind: str, text: str) -> None:

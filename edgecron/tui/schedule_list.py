@@ -192,6 +192,7 @@ def next_spans(
             Idle.OWN_END: "after end",
             Idle.UPSTREAM: "after run",
             Idle.BOOT: "at boot",
+            Idle.DEMAND: "on demand",
         }.get(idle, "done")
         return (words, "warn" if idle in (Idle.PAUSED, Idle.VANISHED) else "dim"), ""
     if standing.next_run_at is None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from edgecron.views.outlook import LatePlaces
 
 
-_NOT_CRON = ("every ", "at ", "on boot", "after ")  # the beginnings of other triggers
+_NOT_CRON = ("every ", "at ", "on ", "after ")  # the beginnings of other triggers
 _OVERDUE_S = 2.0  # a running engine is faster
 # The flags of a run that a person should know.
 _FLAG_WORDS = {

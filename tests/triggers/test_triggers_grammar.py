@@ -40,6 +40,7 @@ GOOD = [
     "at 2026-11-20T08:00:00Z",
     "at 2026-11-20T08:00:00.250Z",
     "on boot",
+    "on demand",
     "after backup",
     "after backup:failure",
     "after a.b-c_1:any",

@@ -118,7 +118,7 @@ def test_a_date_that_never_comes_is_refused(text: str) -> None:
         ("at", "is not understood", "2026-11-20"),
         ("at noon", "is not understood", "2026-11-20"),
         ("at 2026-02-30 09:00", "not on the calendar", "2026-11-20"),
-        ("on fire", "is not understood, expected 'on boot'", "on boot"),
+        ("on fire", "is not understood, expected 'on boot' or 'on demand'", "on boot"),
         ("after", "schedule name '' is not usable", "A-Z"),
         ("after 12", "schedule name '12' is not usable", "digits"),
         ("after a b", "schedule name 'a b' is not usable", "a-b"),

@@ -66,6 +66,7 @@ def test_a_cron_text_in_plain_words(text: str, words: str) -> None:
         ("every 1h after end", "1 hour after the end of the last run"),
         ("at 2026-11-20T08:00:00Z", "once, at 2026-11-20T08:00:00Z"),
         ("on boot", "once each time the machine has booted"),
+        ("on demand", "only on demand"),
         ("after backup", "each time backup has succeeded"),
         ("after backup:failure", "each time backup has failed"),
         ("after backup:any", "each time backup has ended"),

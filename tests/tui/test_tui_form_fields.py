@@ -109,7 +109,7 @@ def test_another_kind_of_job_takes_the_place_of_the_first() -> None:
         ("job", "echo 'a", "the command can't be split into words: no closing quotation"),
         ("env", "SECRET", "a line of env is not KEY=VALUE"),
         ("env", "A B=1", "env names the variable 'A B', which no shell can read"),
-        ("when", "on shutdown", "'on shutdown' is not a trigger, expected: on boot"),
+        ("when", "on shutdown", "'on shutdown' is not a trigger, expected: on boot or on demand"),
     ],
 )
 def test_what_is_no_text_of_a_value_is_told(field: str, text: str, words: str) -> None:
