@@ -38,6 +38,7 @@ from edgecron.embedding.run import Run, Waits
 from edgecron.model.engine import PROGRAM, origin_of
 from edgecron.planning.retention import Retention
 from edgecron.triggers import check_zone
+from edgecron.triggers.simple import ON_DEMAND
 
 if TYPE_CHECKING:
     from typing import TypeVar, Unpack
@@ -129,7 +130,39 @@ class Program:
         or when the job is first used. Raises InvalidInput for a wrong argument, AlreadyExists if
         the program declares the name twice.
         """
-        where = place_of(1)
+        return self._declaring(when, name, payload, process, options, place_of(1))
+
+    def task(
+        self,
+        *misused: object,
+        name: str | None = None,
+        process: bool = False,
+        **options: Unpack[Options],
+    ) -> Decorate:
+        """Make a function a task, which runs only on demand: `@scheduler.task(retries=3)`.
+
+        Call it by `enqueue`. Its parameters need no default. Tasks run beside each other, unless
+        `overlap` or `max_running` says otherwise. Everything else is as in `job`, whose trigger
+        is then "on demand".
+        """
+        if misused:
+            raise InvalidInput(
+                f"task has no trigger, but was given {misused[0]!r:.60}",
+                hint="such as @scheduler.task(), with a def below it; with times, use job",
+            )
+        options = {"overlap": "allow", **options}
+        return self._declaring((ON_DEMAND,), name, None, process, options, place_of(1))
+
+    def _declaring(
+        self,
+        when: Sequence[Trigger | str],
+        name: str | None,
+        payload: object,
+        process: bool,
+        options: Options,
+        where: str,
+    ) -> Decorate:
+        """Return the decorator of `job` and `task`; `where` is the line that declares."""
         check_when(when)
         check_type("process", process, bool, expected="True or False", hint="such as process=True")
 
@@ -144,7 +177,8 @@ class Program:
                 job_name, when, keys, options, known=OPTION_NAMES, timezone=self.timezone
             )
             arguments = Arguments(function, job=job_name)
-            arguments.check(wanted.spec.job.payload)
+            if wanted.spec.triggers != (ON_DEMAND,):  # Nobody gives a scheduled run arguments.
+                arguments.check(wanted.spec.job.payload)
             self._registry.add(
                 Declared(wanted=wanted, where=where, arguments=arguments, is_process=process)
             )
