@@ -7,8 +7,8 @@ with the examples in the second paragraph. Optional: `USAGE`, if arguments have 
 
     commands.py, parser.py  the table of commands, their parsers
     session.py, server.py   settings and database of a command, here or by --url
-    output.py               data, words, questions
-    screen.py, terminal.py  tables and colours; width and broken streams
+    output.py               data, words, questions, tables and colours
+    terminal.py             width and broken streams
     help_.py, manual.py     help, and the manual page; topics/: longer texts
     files.py                files in and out; texts/: units, scripts and the manual
     schedule_arguments.py   options of add and edit

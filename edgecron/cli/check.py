@@ -23,8 +23,8 @@ from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidTime, InvalidTrigger
 from edgecron.base.units import format_instant, from_ms, to_ms
 from edgecron.base.values import dataclass
+from edgecron.cli.output import paint, room_on_screen
 from edgecron.cli.schedule_arguments import read_policies
-from edgecron.cli.screen import paint, room_on_screen
 from edgecron.cli.session import Session
 from edgecron.client.calendars import read_calendars
 from edgecron.formats.option_texts import read_count, read_time

@@ -24,7 +24,7 @@ from edgecron.base.errors import AlreadyExists, InvalidConfig, InvalidInput, Usa
 from edgecron.base.files import check_folder, write_new
 from edgecron.base.paths import make_folders, resolve_path
 from edgecron.base.safetext import clean
-from edgecron.cli.screen import table
+from edgecron.cli.output import table
 from edgecron.cli.session import Session
 from edgecron.formats.config import Config, find_places, variable_of
 from edgecron.formats.config_files import read_file

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import DatabaseUnusable, NotFound, UsageError
 from edgecron.base.units import format_instant
-from edgecron.cli.screen import paint
+from edgecron.cli.output import paint
 from edgecron.cli.session import Session
 from edgecron.client.doctor import Checkup, check_all
 from edgecron.client.doctor_files import CheckStatus, problem

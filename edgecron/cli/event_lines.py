@@ -9,7 +9,7 @@ from datetime import UTC, tzinfo
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import format_ms, from_ms
-from edgecron.cli.screen import STATUS_STYLES, paint
+from edgecron.cli.output import STATUS_STYLES, paint
 from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import Status
 from edgecron.views.glyphs import (

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Unreadable, UsageError
 from edgecron.cli.list_ import say_empty, warn_of_unreadable
-from edgecron.cli.screen import STATUS_STYLES
+from edgecron.cli.output import STATUS_STYLES
 from edgecron.cli.session import Session
 from edgecron.cli.why import find_gap_here
 from edgecron.formats.option_texts import (

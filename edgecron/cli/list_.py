@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import UsageError
-from edgecron.cli.screen import STATUS_STYLES
+from edgecron.cli.output import STATUS_STYLES
 from edgecron.cli.session import FIRST_SCHEDULE, Session
 from edgecron.formats.option_texts import read_count
 from edgecron.model.listing import Choice, Idle, SchedulePage, ScheduleState, find_idle, state_of

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
-from edgecron.cli.screen import paint
+from edgecron.cli.output import paint
 from edgecron.formats.document_plan import PRUNABLE, Action
 from edgecron.views.acts import kept_words
 from edgecron.views.changes import DifferenceLine, difference_lines, difference_objects

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import EdgecronError
 from edgecron.base.paths import database_path, is_there, user_name
-from edgecron.cli.screen import paint
+from edgecron.cli.output import paint
 from edgecron.cli.service_files import (
     Manager,
     Scope,

@@ -21,8 +21,8 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import EdgecronError, UsageError
+from edgecron.cli.output import paint
 from edgecron.cli.plans import put_lines
-from edgecron.cli.screen import paint
 from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_lines, trigger_lines
 from edgecron.formats.option_texts import read_count, read_run_number

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import NotFound
 from edgecron.base.units import format_ms, from_ms
-from edgecron.cli.screen import paint
+from edgecron.cli.output import paint
 from edgecron.cli.session import Session
 from edgecron.client.engine_health import EngineHealth
 from edgecron.model.choices import COMMAND_QUEUE, HealthState, Status

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import NotFound
 from edgecron.base.units import to_ms
-from edgecron.cli.screen import wrapped
+from edgecron.cli.output import wrapped
 from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_sentences, verdict_sentences
 from edgecron.formats.option_texts import read_run_number, read_time

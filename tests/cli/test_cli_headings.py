@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.cli.screen import heading, table
+from edgecron.cli.output import heading, table
 from edgecron.views.phrases import display_width
 from tests.support.cli import Edgecron
 

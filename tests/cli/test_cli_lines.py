@@ -10,7 +10,7 @@ import pytest
 
 from edgecron.base.safetext import clean
 from edgecron.cli.event_lines import as_json, logfmt, readable
-from edgecron.cli.screen import table
+from edgecron.cli.output import table
 from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import Status
 from edgecron.model.options import Policies
