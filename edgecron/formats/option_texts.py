@@ -25,10 +25,9 @@ from edgecron.base.json_texts import check_json
 from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
 from edgecron.model.conditions import parse_condition
-from edgecron.model.job import Job
+from edgecron.model.job import READERS, Job
 from edgecron.model.option_types import Option, OptionType
 from edgecron.model.options import FORMER_NAMES, MOST_PRIORITY, NONE, POLICIES, Policies
-from edgecron.model.run_limits import READERS
 from edgecron.model.windows import HOLIDAYS, is_calendar, parse_days, parse_window, source_of
 from edgecron.triggers import Trigger, parse_trigger, parse_when
 from edgecron.triggers.walltime import parse_local

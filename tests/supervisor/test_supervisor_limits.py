@@ -11,8 +11,7 @@ import pytest
 
 from edgecron.base.errors import InvalidInput
 from edgecron.model.choices import JobKind
-from edgecron.model.job import Job
-from edgecron.model.run_limits import read_cpu_max, read_ionice, read_memory_max
+from edgecron.model.job import Job, read_cpu_max, read_ionice, read_memory_max
 from edgecron.supervisor.limits import GROUP_PREFIX, Limiter, Subtree, find_subtree
 from edgecron.supervisor.records import EndCause, Flag
 from edgecron.supervisor.spawn import Spawner
