@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgecron.client.adoption import Adoption, Book
-    from edgecron.client.machine_jobs import MachineJob
+    from edgecron.client.machine_files import MachineJob
     from edgecron.client.protocol import Client
     from edgecron.model.schedule import Schedule, ScheduleSpec
 
@@ -144,7 +144,7 @@ def _hint_for(job: MachineJob) -> str:
 
 def _spec_of(cli: Session, job: MachineJob) -> ScheduleSpec:
     """Return the schedule of a job, with the default policies except what its source sets."""
-    from edgecron.client.machine_jobs import Origin
+    from edgecron.client.machine_files import Origin
 
     assert job.spec is not None
     policies = default_policies(option_defaults(cli.config()))

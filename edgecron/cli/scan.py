@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from edgecron.client.machine_jobs import MachineJob
+    from edgecron.client.machine_files import MachineJob
     from edgecron.client.machine_timeline import MachineTimeline, TimedJob
 
 _MOST_PILE_UPS = 5

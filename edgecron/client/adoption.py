@@ -28,7 +28,7 @@ from edgecron.base.files import write_whole
 from edgecron.base.paths import adoptions_path, make_folders
 from edgecron.base.values import dataclass, replace
 from edgecron.client.adoption_sources import Place, Source, open_source
-from edgecron.client.machine_jobs import MachineJob, Origin
+from edgecron.client.machine_files import MachineJob, Origin
 from edgecron.client.protocol import Client
 from edgecron.formats.crontab_identity import imprint_of
 from edgecron.formats.crontab_names import take_name

@@ -17,11 +17,12 @@ from edgecron.base.errors import Conflict, EdgecronError, NotFound, NotSupported
 from edgecron.base.files import write_whole
 from edgecron.base.paths import is_root, user_name
 from edgecron.base.values import NamedTuple, dataclass
-from edgecron.client.machine_files import ask_program, is_this_system
-from edgecron.client.machine_jobs import (
+from edgecron.client.machine_files import (
     MOVED_SUFFIX,
     OWN_CRONTAB,
     Origin,
+    ask_program,
+    is_this_system,
 )
 from edgecron.client.machine_scan import spool_path
 from edgecron.formats.crontab_identity import comment_out

@@ -14,12 +14,16 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.paths import is_root, is_user, user_name
 from edgecron.base.values import dataclass, field, replace
 from edgecron.client.machine_files import (
+    MOVED_SUFFIX,
+    OWN_CRONTAB,
     MachineFiles,
+    MachineJob,
+    Origin,
+    Scan,
     ask_program,
     is_this_system,
     read_launchd_job,
 )
-from edgecron.client.machine_jobs import MOVED_SUFFIX, OWN_CRONTAB, MachineJob, Origin, Scan
 from edgecron.client.machine_timers import read_timers
 from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_identity import put_back

@@ -13,8 +13,7 @@ from typing import Any
 
 from edgecron.base.units import format_instant, from_ms, to_ms
 from edgecron.base.values import dataclass
-from edgecron.client.machine_files import Failure, find_failures, is_this_system
-from edgecron.client.machine_jobs import MachineJob
+from edgecron.client.machine_files import Failure, MachineJob, find_failures, is_this_system
 from edgecron.client.machine_scan import scan_machine
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers import parse_trigger

@@ -10,8 +10,13 @@ from pathlib import Path
 
 from edgecron.base.paths import is_root, user_name
 from edgecron.base.values import NamedTuple, dataclass, field, replace
-from edgecron.client.machine_files import MachineFiles, ask_program, is_this_system
-from edgecron.client.machine_jobs import MachineJob, Origin
+from edgecron.client.machine_files import (
+    MachineFiles,
+    MachineJob,
+    Origin,
+    ask_program,
+    is_this_system,
+)
 from edgecron.formats.crontab_names import suggest_stem
 from edgecron.formats.systemd_units import (
     Unit,
