@@ -18,8 +18,7 @@ from edgecron.base.paths import is_root
 from edgecron.base.values import NamedTuple
 from edgecron.formats.config_settings import FORMER_KEYS, SECTIONS, SETTINGS, Text, example_of
 from edgecron.formats.notify_rules import ReadRule, read_rules
-from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep
-from edgecron.formats.toml_faults import explain_fault
+from edgecron.formats.toml import MOST_LEVELS, explain_fault, find_lines, find_too_deep
 
 MOST_BYTES = 1024 * 1024
 NOTIFY = "notify"  # the table of the rules for notices

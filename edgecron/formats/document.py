@@ -26,8 +26,7 @@ from edgecron.formats.document_values import (
 )
 from edgecron.formats.document_writing import JOBS, TRIGGERS
 from edgecron.formats.option_texts import rename_former
-from edgecron.formats.toml import MOST_LEVELS, find_lines, find_too_deep
-from edgecron.formats.toml_faults import explain_fault
+from edgecron.formats.toml import MOST_LEVELS, explain_fault, find_lines, find_too_deep
 
 # Templates: keys that several schedules share.
 

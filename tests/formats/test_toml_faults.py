@@ -8,7 +8,7 @@ import pytest
 
 from edgecron.base.errors import InvalidDocument
 from edgecron.formats.document import read_document
-from edgecron.formats.toml_faults import Fault, explain_fault
+from edgecron.formats.toml import Fault, explain_fault
 
 HEAD = "[schedules.a]\n"
 
