@@ -21,7 +21,6 @@
     run_screen.py run_facts.py   one run and its facts
     output_view.py output_text.py   its output on the screen; its lines, searched and selected
     output_export.py    copy, save and page an output
-    facts.py            sections of facts, for both screens
 
     action_screen.py action_flow.py   actions: their keys, and the way from a key to a notice
     action_dialogs.py actions.py   their questions, and what they do

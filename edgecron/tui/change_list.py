@@ -13,9 +13,8 @@ from textual.content import Content
 from edgecron.base.safetext import clean
 from edgecron.model.schedule import Act, Change
 from edgecron.tui.dialogs import Overlay
-from edgecron.tui.facts import Cells, Row, ScrolledLines, Title
 from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import TextLine
+from edgecron.tui.text_line import Cells, Row, ScrolledLines, TextLine, Title
 from edgecron.views.changes import act_words, author_words, change_lines, mask_change
 from edgecron.views.glyphs import CHANGED, CREATED, REMOVED
 from edgecron.views.phrases import folded

@@ -15,9 +15,8 @@ from textual.widgets import Input
 
 from edgecron.base.safetext import clean
 from edgecron.tui.bindings import bindings
-from edgecron.tui.facts import Facts, Row, ScrolledLines
 from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import LineInput, TextLine
+from edgecron.tui.text_line import Facts, LineInput, Row, ScrolledLines, TextLine
 from edgecron.tui.typed_ahead import TypedAheadApp
 from edgecron.views.glyphs import PROBLEM
 from edgecron.views.phrases import fit, folded

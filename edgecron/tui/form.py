@@ -20,7 +20,6 @@ from edgecron.model.schedule import Schedule
 from edgecron.tui.bindings import bindings
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.dialogs import ConfirmDialog
-from edgecron.tui.facts import Facts, Title
 from edgecron.tui.form_check import Draft, FormCheck, Saved, check_draft, save_draft
 from edgecron.tui.form_fields import (
     FIELDS,
@@ -33,7 +32,7 @@ from edgecron.tui.form_fields import (
 from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormFields, Preview
 from edgecron.tui.list_model import Made, Span, pace_of
 from edgecron.tui.queries import QueryScreen
-from edgecron.tui.text_line import TextLine, whole_parts
+from edgecron.tui.text_line import Facts, TextLine, Title, whole_parts
 from edgecron.views.glyphs import PROBLEM, WARNING
 from edgecron.views.phrases import error_words, folded, next_sentence
 

@@ -14,10 +14,9 @@ from textual.content import Content
 from edgecron.formats.config_keys import ACTIONS
 from edgecron.tui.bindings import bindings
 from edgecron.tui.dialogs import Overlay
-from edgecron.tui.facts import ScrolledLines
 from edgecron.tui.keys import IN_OUTPUT
 from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import TextLine
+from edgecron.tui.text_line import ScrolledLines, TextLine
 from edgecron.views.phrases import display_width, fit
 
 # The actions of each place, in the order of the help screen.

@@ -28,12 +28,11 @@ from edgecron.triggers import parse_trigger
 from edgecron.triggers.words import describe
 from edgecron.tui.bindings import bindings
 from edgecron.tui.dialogs import FactsDetail
-from edgecron.tui.facts import Fact, Facts, Row, Title
 from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Column, Line, Span, pace_of
 from edgecron.tui.list_view import LineView, Source
 from edgecron.tui.queries import QueryScreen
-from edgecron.tui.text_line import TextLine, whole_parts
+from edgecron.tui.text_line import Fact, Facts, Row, TextLine, Title, whole_parts
 from edgecron.tui.upcoming_list import UpcomingBar, UpcomingFires
 from edgecron.views.phrases import count_words
 from edgecron.views.times import distance, full_time, near_time

@@ -17,7 +17,6 @@ from edgecron.base.safetext import clean
 from edgecron.client.protocol import Client
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.tui.bindings import bindings
-from edgecron.tui.facts import Facts, ScrolledLines
 from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Targets
 from edgecron.tui.output_export import ExportScreen
@@ -36,7 +35,7 @@ from edgecron.tui.run_facts import (
     wait_words,
 )
 from edgecron.tui.status import Banner
-from edgecron.tui.text_line import LineInput, TextLine
+from edgecron.tui.text_line import Facts, LineInput, ScrolledLines, TextLine
 from edgecron.views.run_words import no_output_words
 
 _TICK_S = 1.0  # a duration is shown in seconds

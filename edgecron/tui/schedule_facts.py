@@ -20,9 +20,9 @@ from edgecron.triggers.zones import LOCAL, local_zone_name
 from edgecron.tui.actions import WordsFront
 from edgecron.tui.change_list import NEWEST, change_rows
 from edgecron.tui.durations import MOST
-from edgecron.tui.facts import Cells, Fact, Row, Title
 from edgecron.tui.list_model import Span
 from edgecron.tui.schedule_list import last_spans, next_spans
+from edgecron.tui.text_line import Cells, Fact, Row, Title
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.tui.upcoming_list import far_span
 from edgecron.views.glyphs import WARNING

@@ -15,7 +15,6 @@ from edgecron.tui import run_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.bindings import bindings
 from edgecron.tui.durations import scale_words, trend_lines
-from edgecron.tui.facts import Cells, Facts, Title, laid_out
 from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Span, Targets, pace_of
 from edgecron.tui.list_view import LineView
@@ -28,7 +27,7 @@ from edgecron.tui.schedule_facts import (
     upcoming_rows,
 )
 from edgecron.tui.status import Banner
-from edgecron.tui.text_line import TextLine
+from edgecron.tui.text_line import Cells, Facts, TextLine, Title, laid_out
 
 _LONGEST_S = 60.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.tui.facts import Cells, Fact, Row, Title, laid_out
+from edgecron.tui.text_line import Cells, Fact, Row, Title, laid_out
 from edgecron.views.phrases import display_width
 
 ROWS: list[Row] = [
