@@ -15,10 +15,9 @@ from edgecron.planning.next_fire import Fire, Missed
 from edgecron.store.contract import BootDecision, Claimant, ClaimBatch, Decision
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.due import has_priority_due
-from edgecron.store.sqlite.fires import FireWriter
+from edgecron.store.sqlite.fires import FireWriter, count_planned, give_back_runs
 from edgecron.store.sqlite.follow_ups import follow_up_replaced
 from edgecron.store.sqlite.limits import RunCounts
-from edgecron.store.sqlite.max_runs import count_planned, give_back_runs
 from edgecron.store.sqlite.queue import fill
 from edgecron.store.sqlite.queue_order import has_waiting
 

@@ -19,9 +19,8 @@ from edgecron.planning.admission import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.planning.next_fire import Fire, jitter_of
 from edgecron.store.contract import Broken, Decided, Ended
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.fires import FireWriter
+from edgecron.store.sqlite.fires import FireWriter, count_planned
 from edgecron.store.sqlite.limits import RunCounts
-from edgecron.store.sqlite.max_runs import count_planned
 from edgecron.store.sqlite.revisions import columns_of, find_compiled, note_broken
 from edgecron.store.sqlite.rows import spec_of, windows_in
 from edgecron.store.sqlite.waiting_rows import wake_for_success

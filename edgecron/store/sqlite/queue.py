@@ -24,9 +24,9 @@ from edgecron.store.contract import (
     QueuedRow,
 )
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.fires import give_back_unmet
 from edgecron.store.sqlite.follow_ups import follow_up_withdrawn
 from edgecron.store.sqlite.limits import Needs, RunCounts, has_place
-from edgecron.store.sqlite.max_runs import give_back_unmet
 from edgecron.store.sqlite.overlap_replace import ask_for_place
 from edgecron.store.sqlite.queue_order import (
     Blocked,
