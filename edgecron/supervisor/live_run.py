@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_duration_ms, format_size
 from edgecron.model.claim import Stream
+from edgecron.supervisor.forked_start import SpawnFailed
 from edgecron.supervisor.output import OutputKeeper, Part
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.results import result_path, take_result
 from edgecron.supervisor.run_session import RunSession
 from edgecron.supervisor.spawn import Spawned
-from edgecron.supervisor.spawn_failure import SpawnFailed
 from edgecron.supervisor.state_files import spool_name
 
 if TYPE_CHECKING:

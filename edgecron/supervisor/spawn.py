@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from edgecron.base.values import dataclass
-from edgecron.supervisor.forked_start import StartReport, start_forked
+from edgecron.supervisor.forked_start import SpawnFailed, StartReport, explain_error, start_forked
 from edgecron.supervisor.records import StartRequest
-from edgecron.supervisor.spawn_failure import SpawnFailed, explain_error
 
 if TYPE_CHECKING:
     from edgecron.supervisor.limits import RunLimits

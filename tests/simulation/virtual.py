@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from edgecron.supervisor.forked_start import SpawnFailed
 from edgecron.supervisor.loop import Supervisor
 from edgecron.supervisor.protocol import PROTOCOL_VERSION
 from edgecron.supervisor.reactor import Deadlines
 from edgecron.supervisor.recorder import Recorder
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.run_session import Snapshots
-from edgecron.supervisor.spawn_failure import SpawnFailed
 from edgecron.supervisor.start_queue import StartQueue
 from tests.simulation.links import End, Socket
 from tests.simulation.points import Point

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from edgecron.supervisor.cleanup import forget
+from edgecron.supervisor.forked_start import SpawnFailed
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.limits import RunLimits
 from edgecron.supervisor.records import EndCause, Flag, Identity, StartRequest
 from edgecron.supervisor.results import result_path, split_result
 from edgecron.supervisor.spawn import Spawned, Spawner
-from edgecron.supervisor.spawn_failure import SpawnFailed
 from edgecron.supervisor.state_files import result_name
 from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Starting, wait_gone
 from tests.support.accounts import as_root, identity
