@@ -38,7 +38,7 @@ from edgecron.embedding.run import Run, Waits
 from edgecron.model.engine import PROGRAM, origin_of
 from edgecron.planning.retention import Retention
 from edgecron.triggers import check_zone
-from edgecron.triggers.simple import ON_DEMAND
+from edgecron.triggers.kinds import ON_DEMAND
 
 if TYPE_CHECKING:
     from typing import TypeVar, Unpack

@@ -15,7 +15,7 @@ from edgecron.model.option_types import Option, OptionType, Part
 from edgecron.model.options import JOB_OPTIONS, NONE, OPTIONS, OTHER_DEFAULTS, POLICIES, Policies
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
 from edgecron.model.windows import source_of
-from edgecron.triggers.simple import ON_DEMAND
+from edgecron.triggers.kinds import ON_DEMAND
 
 Table = dict[str, Any]  # by key: text, numbers, booleans, lists of them, or a table of texts
 

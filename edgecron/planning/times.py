@@ -31,7 +31,7 @@ from edgecron.triggers import (
     dump_trigger,
     load_trigger,
 )
-from edgecron.triggers.simple import EventTrigger
+from edgecron.triggers.kinds import EventTrigger
 from edgecron.triggers.zones import LOCAL
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ gate              what a cron text can say, and its values when it is written
 grammar           every trigger text; parse_trigger, cron, every, at; the stored form
 walltime          times as people write them, in a zone
 base              what every trigger answers; the triggers of one schedule as one
-crontrigger       calendar times, and the gap and fold rule
+kinds             calendar times with the gap and fold rule; every, at, on boot, on demand,
+                  after
 fields            a cron text's values: days and times of day that match
-simple            every, at, on boot, on demand, after
 zones, tzif       zones by name, from the tzdata package; their spans of constant offset
 words             a trigger in plain words, and what a clock change does to it
 """
@@ -14,7 +14,6 @@ words             a trigger in plain words, and what a clock change does to it
 from __future__ import annotations
 
 from edgecron.triggers.base import Trigger, TriggerKind, Triggers, combine
-from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.grammar import (
     at,
     cron,
@@ -24,11 +23,12 @@ from edgecron.triggers.grammar import (
     load_trigger,
     parse_trigger,
 )
-from edgecron.triggers.simple import (
+from edgecron.triggers.kinds import (
     AfterEndTrigger,
     AfterTrigger,
     AtTrigger,
     BootTrigger,
+    CronTrigger,
     DemandTrigger,
     EveryTrigger,
 )

@@ -18,15 +18,15 @@ from edgecron.base.units import (
     to_ms,
 )
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
-from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.fields import fields_from_json
 from edgecron.triggers.gate import expand, gate
-from edgecron.triggers.simple import (
+from edgecron.triggers.kinds import (
     AFTER_CHOICES,
     AfterEndTrigger,
     AfterTrigger,
     AtTrigger,
     BootTrigger,
+    CronTrigger,
     DemandTrigger,
     EveryTrigger,
 )

@@ -10,13 +10,13 @@ from edgecron.base.units import format_ms
 from edgecron.base.units import from_ms as to_datetime
 from edgecron.base.values import NamedTuple
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger
-from edgecron.triggers.crontrigger import CronTrigger
 from edgecron.triggers.fields import CronFields
-from edgecron.triggers.simple import (
+from edgecron.triggers.kinds import (
     AfterEndTrigger,
     AfterTrigger,
     AtTrigger,
     BootTrigger,
+    CronTrigger,
     DemandTrigger,
     EveryTrigger,
 )
