@@ -132,7 +132,7 @@ def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Exe
         url = cli.remote_url()
         if url is not None:
             # The server may have received the request.
-            from edgecron.client.remote_errors import LOOK, NOT_KNOWN
+            from edgecron.client.remote_link import LOOK, NOT_KNOWN
 
             cli.report(f"edgecron: {url} has not answered yet; {NOT_KNOWN} ({LOOK})")
         else:

@@ -1,14 +1,22 @@
-"""One connection to a server: over TCP, TLS or a Unix socket."""
+"""One connection to a server, over TCP, TLS or a Unix socket, and errors that say what to do."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import ssl
 from contextlib import suppress
-from http.client import HTTPConnection
+from http.client import HTTPConnection, RemoteDisconnected
+from typing import Any
 
-from edgecron.base.errors import ServerUnavailable
+from edgecron.base.errors import (
+    AccessRefused,
+    QueryInterrupted,
+    ServerLost,
+    ServerUnavailable,
+    ServerUnheard,
+)
 from edgecron.client.remote_server import PORTS, Server
 from edgecron.supervisor.unix_sockets import connect
 
@@ -101,3 +109,107 @@ def _create_context() -> ssl.SSLContext:
                 context.load_verify_locations(cafile=place)
                 break
     return context
+
+
+# About a change that the server may have received.
+NOT_KNOWN = "it is unknown whether the server did it"
+LOOK = "check first; repeat the command if the server did not do it"
+_REFUSED = (401, 403)
+_BEHIND = (502, 503, 504)  # a proxy answers, but not the server behind it
+
+
+def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool) -> bytes:
+    """Return the body of an answer if it comes from an edgecron, even if it is an error of ours.
+
+    `is_write`: the request changes something. Raises AccessRefused if a token is needed, ServerLost
+    if the server might be back soon, and ServerUnavailable if it is not an edgecron we can talk to.
+    """
+    if 200 <= status < 300:
+        return body
+    error = _error_in(body)
+    if error is None and status in _BEHIND:
+        words = f"{url} answers with status {status}: it is a proxy, and the server"
+        words += " behind it does not answer"
+        if is_write:  # The server may only be slow.
+            raise ServerLost(f"{words}; {NOT_KNOWN}", hint=LOOK)
+        raise ServerLost(words, hint="start a server there: edgecron daemon --http")
+    if error is None:
+        raise ServerUnavailable(
+            f"{url} is not an edgecron server: it answers with status {status}",
+            hint="give the address that the daemon's --http has",
+        )
+    if error.get("code") == "overloaded":
+        # The server is busy or stopping, and has not begun with the request.
+        raise ServerUnheard(f"{url} does not answer: {error.get('message')}")
+    if error.get("code") == QueryInterrupted.code:
+        # A server that stops interrupts its requests, at any point of a change.
+        words = f"{url} stopped before it completed the request"
+        raise ServerLost(f"{words}; {NOT_KNOWN}" if is_write else words, hint=LOOK)
+    if status in _REFUSED and "type" not in error:
+        raise _refusal(url, error, has_token=has_token)
+    if error.get("code") in ("no_route", "wrong_method"):
+        raise ServerUnavailable(
+            f"{url} is an edgecron server, but it has nothing at this path",
+            hint="give the address that the daemon's --http has, without a path; if that is right,"
+            " use the same version on both machines",
+        )
+    return body
+
+
+def _refusal(url: str, error: dict[str, Any], *, has_token: bool) -> AccessRefused:
+    if error.get("code") == "other_user":
+        return AccessRefused(
+            f"{url} refused access: {error.get('message')}",
+            hint="run the command as one of these users; or start the daemon with a token, and use"
+            " --token-file FILE",
+        )
+    if not has_token:
+        return AccessRefused(
+            f"{url} needs a token",
+            hint="give the token of its daemon: --token-file FILE",
+        )
+    return AccessRefused(
+        f"{url} refused access: {error.get('message') or 'the token is wrong'}",
+        hint="check that --token-file names the token of its daemon",
+    )
+
+
+def _error_in(body: bytes) -> dict[str, Any] | None:
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    error = content.get("error") if isinstance(content, dict) else None
+    return error if isinstance(error, dict) else None
+
+
+def connection_error(
+    server: Server, error: OSError, *, is_write: bool, may_be_heard: bool
+) -> ServerLost:
+    """Return the error for a connection that failed.
+
+    `may_be_heard`: some of the request was sent.
+    """
+    words = f"{server.url} {_os_words(error)}"
+    if is_write and may_be_heard:
+        return ServerLost(f"{words}; {NOT_KNOWN}", hint=LOOK)
+    kind = ServerLost if may_be_heard else ServerUnheard
+    if server.path is not None:
+        hint = f"start a server there: edgecron daemon --http unix:{server.path}"
+    elif isinstance(error, socket.gaierror):
+        hint = "check the name of the host"
+    elif isinstance(error, ConnectionResetError) and not server.is_tls:
+        hint = "if the server speaks https, give https://"
+    else:
+        hint = "start a server there: edgecron daemon --http; or check the port"
+    return kind(words, hint=hint)
+
+
+def _os_words(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return "can't be reached: its name is unknown"
+    if isinstance(error, TimeoutError):
+        return "does not answer"
+    if isinstance(error, RemoteDisconnected):
+        return "closed the connection without an answer"
+    return f"can't be reached: {(error.strerror or str(error)).lower()}"

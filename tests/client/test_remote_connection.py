@@ -23,7 +23,7 @@ from edgecron.base.files import read_token
 from edgecron.client import Client
 from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector
-from edgecron.client.remote_errors import judge
+from edgecron.client.remote_link import judge
 from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.client.resources import RESOURCES, Resource, resource_types
 from tests.support.http import serving
