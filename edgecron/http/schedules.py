@@ -18,10 +18,19 @@ from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_schedule import read_table
 from edgecron.formats.document_values import Wanted, refuse
 from edgecron.formats.option_texts import read_time, rename_former
-from edgecron.http.answer_objects import document_of, listed_schedule, schedule_answer, shown_runs
+from edgecron.http.answer_objects import (
+    Conditions,
+    document_of,
+    find_key,
+    is_known,
+    listed_schedule,
+    read_conditions,
+    revision_of,
+    schedule_answer,
+    shown_runs,
+)
 from edgecron.http.document_schema import DEFAULT_ZONE, TIME, ZONE_OR_NULL
 from edgecron.http.messages import Answer, ApiRequest, json_answer
-from edgecron.http.preconditions import Conditions, find_key, is_known, read_conditions, revision_of
 from edgecron.model.listing import Choice
 from edgecron.triggers import check_zone
 from edgecron.views.acts import kept_words
