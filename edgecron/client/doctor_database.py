@@ -25,7 +25,8 @@ from edgecron.model.listing import Idle, find_idle, standing_of, upstreams
 from edgecron.model.machine_conditions import Kind
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
-from edgecron.store.sqlite.damage import (
+from edgecron.store.sqlite.notices import find_broken_rules, find_rules_in_vain
+from edgecron.store.sqlite.whole_file import (
     find_damage,
     find_damage_within,
     find_orphans,
@@ -33,7 +34,6 @@ from edgecron.store.sqlite.damage import (
     is_write_locked,
     orphan_words,
 )
-from edgecron.store.sqlite.notices import find_broken_rules, find_rules_in_vain
 from edgecron.views.health_words import advise, health_words, left_out_words
 from edgecron.views.schedule_health import Unhealthy
 

@@ -19,9 +19,8 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.client.backfill import Backfills
 from edgecron.client.outlook import Outlooks
 from edgecron.model.measures import EndedRun, Measures
-from edgecron.store.sqlite.damage import Orphans, repair_orphans
 from edgecron.store.sqlite.schedule_lists import find_names
-from edgecron.store.sqlite.whole_file import compact
+from edgecron.store.sqlite.whole_file import Orphans, compact, repair_orphans
 
 if TYPE_CHECKING:
     from edgecron.client.backup import Backup

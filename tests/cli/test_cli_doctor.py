@@ -18,7 +18,7 @@ from edgecron.base.paths import state_dir
 from edgecron.client import Client, doctor_database
 from edgecron.client.doctor_files import Room, judge_space
 from edgecron.engine.state_folder import Doorbell
-from edgecron.store.sqlite.damage import find_damage_within
+from edgecron.store.sqlite.whole_file import find_damage_within
 from edgecron.supervisor.state_files import prepare_state_dir
 from tests.support.cli import Edgecron, Said
 from tests.support.places import small_disk

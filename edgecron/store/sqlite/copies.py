@@ -24,7 +24,6 @@ from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import Outcome
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.damage import damage_of
 from edgecron.store.sqlite.database_file import APPLICATION_ID, open_alone
 from edgecron.store.sqlite.ends import finish
 from edgecron.store.sqlite.engines import find_running
@@ -32,7 +31,7 @@ from edgecron.store.sqlite.manual_runs import withdraw
 from edgecron.store.sqlite.migrate import SCHEMA_VERSION
 from edgecron.store.sqlite.outbox import forget_waiting
 from edgecron.store.sqlite.statements import translated_errors
-from edgecron.store.sqlite.whole_file import copy_pages, leave_wal, snapshot
+from edgecron.store.sqlite.whole_file import copy_pages, damage_of, leave_wal, snapshot
 
 _STEP_PAGES = 1000
 _CACHE_KIB = 32 * 1024  # to check a copy, which jumps between indexes and tables

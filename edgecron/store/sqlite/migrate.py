@@ -281,7 +281,7 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
 
 def _repair_orphans(database: Database) -> None:
     """Repair rows that refer to missing ones, if that loses no history. The copy has them still."""
-    from edgecron.store.sqlite.damage import find_orphans, is_repairable, orphan_words, repair
+    from edgecron.store.sqlite.whole_file import find_orphans, is_repairable, orphan_words, repair
 
     orphans = find_orphans(database.rows)
     lasting = [one for one in orphans if not is_repairable(one)]
