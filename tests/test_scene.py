@@ -12,7 +12,7 @@ import pytest
 from edgecron.client import Client
 from edgecron.client.engine_health import EngineHealth
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
-from edgecron.model.listing import Idle, find_idle
+from edgecron.model.listing import Idle, RunChoice, find_idle
 from edgecron.model.run import Execution
 from tests.support.clock import FakeClock
 from tests.support.olddatabases import everything
@@ -52,7 +52,7 @@ def test_the_past_holds_every_kind_of_end(scene: Scene) -> None:
 
 def test_now_one_runs_one_is_queued_behind_it_and_one_is_owed(scene: Scene) -> None:
     with scene.client() as client:
-        [running] = client.history(statuses=(Status.RUNNING,))
+        [running] = client.history(choice=RunChoice(statuses=(Status.RUNNING,)))
         [owed] = client.waiting_runs()
         outlook = client.outlook("prune-snapshots")
         printed = client.output_so_far(running)
@@ -79,7 +79,7 @@ def test_the_engine_is_alive_and_hears_its_doorbell(scene: Scene) -> None:
     with scene.client() as client:
         client.run_now("weather")
         [engine] = client.engines()
-        [running] = client.history(statuses=(Status.RUNNING,))
+        [running] = client.history(choice=RunChoice(statuses=(Status.RUNNING,)))
 
         assert engine.health is EngineHealth.ALIVE
         assert client.is_supervised(running)
@@ -92,7 +92,7 @@ def test_a_scene_without_engine_has_none_and_what_runs_goes_on(tmp_path: Path) -
         client.take_over()
 
         assert client.engines() == []
-        assert len(client.history(statuses=(Status.RUNNING,))) == 1
+        assert len(client.history(choice=RunChoice(statuses=(Status.RUNNING,)))) == 1
 
 
 def test_it_is_the_same_each_time(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_trial_of_another_hour_and_zone_stands_likewise(tmp_path: Path) -> Non
         Teller(path, end=end, is_harmless=True).tell()
 
     with Client(path, clock=FakeClock(end)) as client:
-        active = client.history(statuses=(Status.RUNNING, Status.QUEUED))
+        active = client.history(choice=RunChoice(statuses=(Status.RUNNING, Status.QUEUED)))
         jobs = [schedule.spec.job for schedule in client.schedules()]
     assert {"backup-photos", "prune-snapshots", "copy-offsite"} <= {run.schedule for run in active}
     assert all(re.match(r"sleep [0-9.]+; echo ", job.argv[0]) for job in jobs)

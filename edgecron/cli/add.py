@@ -41,6 +41,7 @@ from edgecron.cli.schedule_arguments import (
 from edgecron.cli.session import Session
 from edgecron.model.choices import Status
 from edgecron.model.conditions import find_of_machine
+from edgecron.model.listing import RunChoice
 from edgecron.model.machine_conditions import Kind
 from edgecron.model.options import NO_NOTICES, Policies
 from edgecron.model.schedule import ScheduleSpec
@@ -180,7 +181,8 @@ def warn_of_windows(cli: Session, schedule: Schedule) -> None:
     if not (policies.between or policies.not_between or policies.except_days):
         return
     client = cli.client()
-    runs = client.history(schedule.name, statuses=(Status.SUCCESS,), limit=_LAST_RUNS)
+    succeeded = RunChoice(statuses=(Status.SUCCESS,))
+    runs = client.history(schedule.name, choice=succeeded, limit=_LAST_RUNS)
     durations_ms = [run.duration_ms for run in runs if run.duration_ms is not None]
     if not durations_ms:
         return

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import Conflict, NotFound, SupervisorUnavailable
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_run_number
-from edgecron.model.choices import ACTIVE
+from edgecron.model.listing import ACTIVE_RUNS
 from edgecron.views.acts import cancelled_words
 from edgecron.views.json_objects import execution_object
 
@@ -74,8 +74,8 @@ def _numbers(cli: Session, word: str) -> list[int]:
     client = cli.client()
     client.schedule(word)
     found: list[int] = []
-    while page := client.history(
-        word, statuses=tuple(ACTIVE), before_id=found[-1] if found else None, limit=_PAGE
-    ):
+    choice = ACTIVE_RUNS
+    while page := client.history(word, choice=choice, limit=_PAGE):
         found += [run.id for run in page]
+        choice = choice._replace(before_id=found[-1])
     return found

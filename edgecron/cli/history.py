@@ -31,6 +31,7 @@ from edgecron.formats.option_texts import (
     read_run_number,
 )
 from edgecron.model.choices import Cause, Status
+from edgecron.model.listing import RunChoice
 from edgecron.views.json_objects import execution_object
 from edgecron.views.phrases import note_words, status_words
 from edgecron.views.run_words import is_planned_earlier
@@ -104,16 +105,15 @@ def run(cli: Session, args: Namespace) -> int:
     client = cli.reading_client()
     since, until = read_times(args, client)
     has_times = since is not None or until is not None
-    executions, unreadable = client.history_page(
-        args.name,
+    choice = RunChoice(
         statuses=statuses,
         causes=causes,
         before_id=before_id,
         since=since,
         until=until,
-        limit=limit + 1,
         with_former=True,
     )
+    executions, unreadable = client.history_page(args.name, choice=choice, limit=limit + 1)
     has_older = len(executions) > limit
     if has_older:  # The next page shows the rest, and names what is unreadable among it.
         del executions[limit:]

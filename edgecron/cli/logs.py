@@ -32,6 +32,7 @@ from edgecron.client.engine_words import stalled_engine_words
 from edgecron.client.sentences import end_words, prints_elsewhere, queued_words, state_words
 from edgecron.formats.option_texts import hint_for_word, read_count, read_run_number
 from edgecron.model.choices import ACTIVE, Status
+from edgecron.model.listing import RunChoice
 from edgecron.model.run import Execution
 from edgecron.views.phrases import count_words
 from edgecron.views.run_words import PRINTS_ELSEWHERE
@@ -112,15 +113,10 @@ def _show_all(cli: Session, client: Client, args: Namespace, *, lines: int | Non
     since, until = read_times(args, client)
     client.take_over()
     found: list[Execution] = []
-    before_id: int | None = None
-    while True:
-        page = client.history(
-            args.run, statuses=_STARTED, before_id=before_id, since=since, until=until, limit=_PAGE
-        )
+    choice = RunChoice(statuses=_STARTED, since=since, until=until)
+    while page := client.history(args.run, choice=choice, limit=_PAGE):
         found += page
-        if len(page) < _PAGE:
-            break
-        before_id = page[-1].id
+        choice = choice._replace(before_id=page[-1].id)
     say_removed(cli, client, args.run)
     objects: list[dict[str, object]] = []
     for execution in reversed(found):
@@ -192,7 +188,8 @@ def _pieces_of_run(client: Client, execution: Execution, stream: str | None) -> 
 
 def _say_queued(cli: Session, execution: Execution) -> None:
     """Name a newer run of the schedule that has not started yet."""
-    found = cli.client().history(execution.schedule, statuses=(Status.QUEUED,), limit=1000)
+    queued = RunChoice(statuses=(Status.QUEUED,))
+    found = cli.client().history(execution.schedule, choice=queued, limit=1000)
     newer = [one for one in found[::-1] if one.id > execution.id]
     if newer and cli.client().removed_at(execution.schedule) is None:
         more = f"; {count_words(len(newer) - 1, 'more run')} after it" if len(newer) > 1 else ""
@@ -313,7 +310,8 @@ class LogFollower:
 
     def _find_first(self, name: str) -> Execution | None:
         client = self._cli.client()
-        running = client.history(name, statuses=(Status.RUNNING,), limit=1000)
+        choice = RunChoice(statuses=(Status.RUNNING,))
+        running = client.history(name, choice=choice, limit=1000)
         if running:
             return running[-1]
         try:

@@ -20,6 +20,7 @@ from edgecron.cli import run
 from edgecron.cli.session import Session
 from edgecron.client.protocol import Client
 from edgecron.model.choices import Status
+from edgecron.model.listing import RunChoice
 from edgecron.model.run import Execution
 from edgecron.tui.own_engine import OwnEngine, start_engine
 from edgecron.views.phrases import error_words, failure_words, status_words
@@ -182,8 +183,8 @@ class PlainDashboard:
         """Show the failures before the last one, which the status shows."""
         try:
             client = self._cli.reading_client()
-            statuses = (Status.FAILED, Status.INTERRUPTED)
-            for run in client.history(statuses=statuses, limit=_MOST_FAILURES)[1:]:
+            choice = RunChoice(statuses=(Status.FAILED, Status.INTERRUPTED))
+            for run in client.history(choice=choice, limit=_MOST_FAILURES)[1:]:
                 when = distance(run.finished_at or run.plan_at, client.now())
                 why = f": {failure_words(run)}" if run.error_msg else ""
                 words = f"{run.schedule}, run {run.id}, {when}, {status_words(run)}{why}"

@@ -20,6 +20,7 @@ from edgecron.cli.output import paint
 from edgecron.cli.session import Session
 from edgecron.client.engine_health import EngineHealth
 from edgecron.model.choices import COMMAND_QUEUE, HealthState, Status
+from edgecron.model.listing import RunChoice
 from edgecron.views.health_words import (
     STATE_WORDS,
     advise,
@@ -200,7 +201,7 @@ def _next_lines(cli: Session, client: Client, fire: UpcomingFire | None) -> Iter
 
 
 def _failure_lines(client: Client) -> Iterator[_Line]:
-    failure = _last_failure(client)
+    failure = client.last_failure()
     if failure is not None:
         when = distance(failure.finished_at or failure.plan_at, client.now())
         more = f": {failure_words(failure)}" if failure.error_msg else ""
@@ -251,7 +252,7 @@ def _left_words(client: Client, execution: Execution, states: list[EngineState])
 
 def _object(cli: Session, client: Client) -> dict[str, Any]:
     counts = client.active_counts()
-    fire, failure = _next_fire(client), _last_failure(client)
+    fire, failure = _next_fire(client), client.last_failure()
     count, broken, vanished = client.count_schedules()
     clock, health = client.clock_state(), client.schedule_health()
     counted = {} if health is None else health.counts
@@ -302,13 +303,8 @@ def _engine_object(state: EngineState) -> dict[str, Any]:
 
 
 def _running(client: Client) -> list[Execution]:
-    return client.history(statuses=(Status.RUNNING,), limit=_MOST_RUNS)
+    return client.history(choice=RunChoice(statuses=(Status.RUNNING,)), limit=_MOST_RUNS)
 
 
 def _next_fire(client: Client) -> UpcomingFire | None:
     return next(iter(client.next_fires()), None)
-
-
-def _last_failure(client: Client) -> Execution | None:
-    found = client.history(statuses=(Status.FAILED, Status.INTERRUPTED), limit=1)
-    return found[0] if found else None

@@ -26,7 +26,7 @@ from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_sentences, verdict_sentences
 from edgecron.formats.option_texts import read_run_number, read_time
 from edgecron.model.choices import Status
-from edgecron.model.listing import Idle
+from edgecron.model.listing import Idle, RunChoice
 from edgecron.triggers import clock_change_notes, parse_when
 from edgecron.views.explanation import Verdict
 from edgecron.views.json_objects import execution_object, instant, outlook_object
@@ -83,7 +83,7 @@ def _find_day(cli: Session, client: Client, name: str, begin: datetime) -> list[
     """Return the runs of the local day that begins then, newest first, at most one too many."""
     following = begin.astimezone(cli.zone()).date() + timedelta(days=1)
     end = parse_when(following.isoformat(), timezone="local", now=client.now())
-    return client.history(name, since=begin, until=end, limit=_MOST_OF_A_DAY + 1)
+    return client.history(name, choice=RunChoice(since=begin, until=end), limit=_MOST_OF_A_DAY + 1)
 
 
 def _put_day(cli: Session, client: Client, name: str, runs: list[Execution]) -> None:

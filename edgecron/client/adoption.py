@@ -35,6 +35,7 @@ from edgecron.formats.crontab_names import take_name
 from edgecron.formats.document_plan import compare_one
 from edgecron.formats.document_values import Wanted
 from edgecron.model.choices import Status
+from edgecron.model.listing import RunChoice
 from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
 
 ORIGIN = "adopt"
@@ -247,7 +248,8 @@ def undo(client: Client, book: Book, name: str) -> Adoption:
     if schedule is not None:
         was_on = schedule.enabled
         client.pause(schedule.name)
-        running = client.history(schedule.name, statuses=(Status.RUNNING,), limit=1)
+        choice = RunChoice(statuses=(Status.RUNNING,))
+        running = client.history(schedule.name, choice=choice, limit=1)
         if running:
             if was_on:
                 client.resume(schedule.name)

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
+from edgecron.model.listing import ALL_RUNS, RunChoice
+
 if TYPE_CHECKING:
     from edgecron.client.engine_health import EngineState
     from edgecron.client.following import Follower, LaterRuns
     from edgecron.engine.other_engines import DatabaseCopy
     from edgecron.formats.document_values import Document
-    from edgecron.model.choices import Cause, Status
+    from edgecron.model.choices import Status
     from edgecron.model.claim import Output
     from edgecron.model.filters import Filter
     from edgecron.model.listing import (
@@ -209,37 +211,17 @@ class Questions(Reader, Protocol):
         """Return a run. Raises NotFound, or Unreadable."""
 
     def history(
-        self,
-        name: str | None = None,
-        *,
-        statuses: tuple[Status, ...] = (),
-        causes: tuple[Cause, ...] = (),
-        before_id: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 20,
-        with_former: bool = False,
+        self, name: str | None = None, *, choice: RunChoice = ALL_RUNS, limit: int = 20
     ) -> list[Execution]:
         """Return runs, newest first, without the unreadable ones: see `history_page`."""
 
     def history_page(
-        self,
-        name: str | None = None,
-        *,
-        statuses: tuple[Status, ...] = (),
-        causes: tuple[Cause, ...] = (),
-        before_id: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 20,
-        with_former: bool = False,
+        self, name: str | None = None, *, choice: RunChoice = ALL_RUNS, limit: int = 20
     ) -> RunPage:
-        """Return runs, newest first, before an id, and the ids of unreadable runs between them.
+        """Return runs, newest first, and the ids of unreadable runs between them.
 
-        Only runs from `since` on and before `until`: by their start, or by their plan time if they
-        have not started. If no schedule has this name, the runs of the newest removed one;
-        `with_former` adds all removed ones of this name. Fewer than `limit` is the end. Raises
-        NotFound.
+        If no schedule has this name, the runs of the newest removed one. Fewer than `limit` is the
+        end. Raises NotFound.
         """
 
     def run_page(

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from edgecron.client.protocol import Client
 from edgecron.client.remote_requests import HELD_S, Requests, asked, check_schedule
 from edgecron.model.choices import Status
-from edgecron.model.listing import RunPage
+from edgecron.model.listing import ALL_RUNS, RunChoice, RunPage
 
 if TYPE_CHECKING:
     from edgecron.client.following import BegunRuns, Piece
     from edgecron.client.remote_connection import ServerConnection
     from edgecron.client.resource_functions import Begun, Printed
-    from edgecron.model.choices import Cause
     from edgecron.model.run import Execution
     from edgecron.model.schedule import ScheduleSpec
 
@@ -40,53 +39,26 @@ class RemoteRuns(Requests):
     cancel = asked(Client.cancel)
 
     def history(
-        self,
-        name: str | None = None,
-        *,
-        statuses: tuple[Status, ...] = (),
-        causes: tuple[Cause, ...] = (),
-        before_id: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 20,
-        with_former: bool = False,
+        self, name: str | None = None, *, choice: RunChoice = ALL_RUNS, limit: int = 20
     ) -> list[Execution]:
-        return self.history_page(
-            name,
-            statuses=statuses,
-            causes=causes,
-            before_id=before_id,
-            since=since,
-            until=until,
-            limit=limit,
-            with_former=with_former,
-        ).runs
+        return self.history_page(name, choice=choice, limit=limit).runs
 
     def history_page(
-        self,
-        name: str | None = None,
-        *,
-        statuses: tuple[Status, ...] = (),
-        causes: tuple[Cause, ...] = (),
-        before_id: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 20,
-        with_former: bool = False,
+        self, name: str | None = None, *, choice: RunChoice = ALL_RUNS, limit: int = 20
     ) -> RunPage:
-        found = RunPage([], [])
+        found, before_id = RunPage([], []), choice.before_id
         while len(found.runs) < limit:
             size = min(limit - len(found.runs), _MOST_RUNS)
             page: RunPage = self.request(
                 "history_page",
                 schedule=name,
-                status=statuses,
-                cause=causes,
+                status=choice.statuses,
+                cause=choice.causes,
                 before=before_id,
-                since=since,
-                until=until,
+                since=choice.since,
+                until=choice.until,
                 limit=size,
-                former=with_former,
+                former=choice.with_former,
             )
             found.runs.extend(page.runs)
             found.unreadable.extend(page.unreadable)

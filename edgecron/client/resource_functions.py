@@ -16,7 +16,7 @@ from edgecron.base.values import NamedTuple, dataclass
 from edgecron.client.following import BegunRuns, LocalLaterRuns
 from edgecron.model.choices import Status
 from edgecron.model.claim import OutputChunk
-from edgecron.model.listing import Choice
+from edgecron.model.listing import Choice, RunChoice
 from edgecron.model.run import Execution
 from edgecron.planning.corrections import ClockState
 from edgecron.views.outlook import LatePlaces
@@ -188,16 +188,15 @@ def history_page(
     former: bool = False,
 ) -> RunPage:
     """Runs, newest first, and the ids of unreadable ones."""
-    return client.history_page(
-        schedule,
+    choice = RunChoice(
         statuses=status,
         causes=cause,
         before_id=before,
         since=since,
         until=until,
-        limit=limit,
         with_former=former,
     )
+    return client.history_page(schedule, choice=choice, limit=limit)
 
 
 def next_attempt(client: Client, *, execution_id: int) -> Execution | None:

@@ -14,6 +14,7 @@ from edgecron.base.units import to_ms
 from edgecron.client.opening import TRIES, Engines
 from edgecron.client.schedules import Schedules
 from edgecron.model.choices import ACTIVE, Cause, Status
+from edgecron.model.listing import ALL_RUNS, RunChoice
 from edgecron.model.run import Progress, progress_text
 from edgecron.planning.admission import late_limit
 from edgecron.planning.next_fire import Fire
@@ -54,64 +55,31 @@ class Runs(Engines, Schedules):
         return found
 
     def history(
-        self,
-        name: str | None = None,
-        *,
-        statuses: tuple[Status, ...] = (),
-        causes: tuple[Cause, ...] = (),
-        before_id: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 20,
-        with_former: bool = False,
+        self, name: str | None = None, *, choice: RunChoice = ALL_RUNS, limit: int = 20
     ) -> list[Execution]:
         """Return runs, newest first, without the unreadable ones: see `history_page`."""
-        return self.history_page(
-            name,
-            statuses=statuses,
-            causes=causes,
-            before_id=before_id,
-            since=since,
-            until=until,
-            limit=limit,
-            with_former=with_former,
-        ).runs
+        return self.history_page(name, choice=choice, limit=limit).runs
 
     def history_page(
-        self,
-        name: str | None = None,
-        *,
-        statuses: tuple[Status, ...] = (),
-        causes: tuple[Cause, ...] = (),
-        before_id: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 20,
-        with_former: bool = False,
+        self, name: str | None = None, *, choice: RunChoice = ALL_RUNS, limit: int = 20
     ) -> RunPage:
-        """Return runs, newest first, before an id, and the ids of unreadable runs between them.
+        """Return runs, newest first, and the ids of unreadable runs between them.
 
-        Only runs from `since` on and before `until`: by their start, or by their plan time if they
-        have not started. If no schedule has this name, the runs of the newest removed one;
-        `with_former` adds all removed ones of this name. Fewer than `limit` is the end. Raises
-        NotFound.
+        If no schedule has this name, the runs of the newest removed one. Fewer than `limit` is the
+        end. Raises NotFound.
         """
-        schedule_id = None if name is None else self.past_id(name)
-        former_ids = (
-            []
-            if name is None or not with_former
-            else [one.schedule_id for one in self.removals(name)]
+        ids = None if name is None else [self.past_id(name)]
+        if name is not None and ids is not None and choice.with_former:
+            ids = list(dict.fromkeys([*ids, *(one.schedule_id for one in self.removals(name))]))
+        wanted = Wanted(
+            schedule_ids=ids,
+            statuses=choice.statuses,
+            causes=choice.causes,
+            before_id=choice.before_id,
+            since_ms=None if choice.since is None else to_ms(choice.since),
+            until_ms=None if choice.until is None else to_ms(choice.until),
         )
-        return self.store.find_executions(
-            schedule_id=schedule_id,
-            former_ids=[one for one in former_ids if one != schedule_id],
-            statuses=statuses,
-            causes=causes,
-            before_id=before_id,
-            since_ms=None if since is None else to_ms(since),
-            until_ms=None if until is None else to_ms(until),
-            limit=limit,
-        )
+        return find_page(self.store, wanted, limit=limit)
 
     def waiting_runs(self, *, limit: int = 20) -> list[Execution]:
         """Return runs that wait for a condition, the earliest deadline first."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client.engine_words import absence_advice, absence_words, find_living, stalled_words
-from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Cause, Status
-from edgecron.model.listing import Idle, standing_of, upstreams
+from edgecron.model.choices import COMMAND_QUEUE, Cause, Status
+from edgecron.model.listing import ACTIVE_RUNS, Idle, standing_of, upstreams
 from edgecron.supervisor.runner import THREADS
 from edgecron.triggers import describe
 from edgecron.views.explanation import Verdict
@@ -331,7 +331,7 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     client = front.client()
     before = [
         other
-        for other in client.history(execution.schedule, statuses=tuple(ACTIVE), limit=1000)
+        for other in client.history(execution.schedule, choice=ACTIVE_RUNS, limit=1000)
         if other.id < execution.id
         # A backfill run that has not begun blocks nothing.
         and (other.status is Status.RUNNING or other.cause is not Cause.BACKFILL)

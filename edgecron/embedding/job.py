@@ -18,6 +18,7 @@ from edgecron.embedding.event_loops import beside
 from edgecron.embedding.pool import engine_logger
 from edgecron.embedding.run import Run, Waits
 from edgecron.model.choices import Status
+from edgecron.model.listing import RunChoice
 
 if TYPE_CHECKING:
     from edgecron.client import Client
@@ -85,8 +86,9 @@ class Scheduled(Generic[T]):
         if before is not None:
             _check_whole("before", before)
         statuses = _statuses(status)
+        choice = RunChoice(statuses=statuses, before_id=before)
         with self._client() as client:
-            found = client.history_page(self.name, statuses=statuses, before_id=before, limit=limit)
+            found = client.history_page(self.name, choice=choice, limit=limit)
         for run_id in found.unreadable:
             engine_logger().warning("run %d of job %s can't be read", run_id, self.name)
         return [Run(one, self._program.waits) for one in found.runs]

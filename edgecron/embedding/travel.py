@@ -26,6 +26,7 @@ from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.embedding.run import Run
 from edgecron.embedding.travel_commands import Perform, Play, performer
 from edgecron.embedding.travel_engine import Driving, Setting, moved
+from edgecron.model.listing import RunChoice
 from edgecron.store.sqlite.store import open_store
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class Journey:
         before: int | None = None
         while True:
             with self._scheduler.client() as client:
-                page = client.history(name, before_id=before, limit=_PAGE)
+                page = client.history(name, choice=RunChoice(before_id=before), limit=_PAGE)
             found += [Run(one, self._scheduler.waits) for one in page]
             if len(page) < _PAGE:
                 return found[::-1]

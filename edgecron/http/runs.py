@@ -13,6 +13,7 @@ from edgecron.http.messages import Answer, ApiRequest, json_answer
 from edgecron.http.schedules import next_page, paged
 from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.model.filters import parse_filter
+from edgecron.model.listing import RunChoice
 from edgecron.views.json_objects import instant
 
 if TYPE_CHECKING:
@@ -27,19 +28,16 @@ def list_runs(client: Client, request: ApiRequest) -> Answer:
     """Answer a page of runs, newest first, of all schedules or of one, and unreadable ones."""
     limit: int = request.first("limit", _LIMIT)
     name = request.words.get("name", request.first("schedule"))
-    statuses = tuple(Status(text) for text in request.query.get("status", ()))
-    before_id = request.first("before")
     client.take_over()  # As for one run.
-    found, unreadable = client.history_page(
-        name,
-        statuses=statuses,
+    choice = RunChoice(
+        statuses=tuple(Status(text) for text in request.query.get("status", ())),
         causes=tuple(Cause(text) for text in request.query.get("cause", ())),
-        before_id=before_id,
+        before_id=request.first("before"),
         since=_instant(request, "since"),
         until=_instant(request, "until"),
-        limit=limit + 1,
         with_former=request.is_on("former"),
     )
+    found, unreadable = client.history_page(name, choice=choice, limit=limit + 1)
     page = found[:limit]
     following = None
     if len(found) > limit:

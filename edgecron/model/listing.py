@@ -10,8 +10,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from edgecron.base.values import NamedTuple
+from edgecron.model.choices import Status
 
 if TYPE_CHECKING:
+    from edgecron.model.choices import Cause
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
 
@@ -248,6 +250,25 @@ class Choice(NamedTuple):
     group: str | None = None
     is_failed: bool = False
     is_paused: bool = False
+
+
+class RunChoice(NamedTuple):
+    """Which runs a history shows; by default all.
+
+    Only runs before the id, from `since` on and before `until`: by their start, or by their plan
+    time if they have not started. `with_former`: also those of removed schedules of the name.
+    """
+
+    statuses: tuple[Status, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    before_id: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    with_former: bool = False
+
+
+ALL_RUNS = RunChoice()
+ACTIVE_RUNS = RunChoice(statuses=(Status.QUEUED, Status.RUNNING))
 
 
 class RunBounds(NamedTuple):

@@ -21,6 +21,7 @@ from edgecron.client.engine_words import absence_words
 from edgecron.client.protocol import Client
 from edgecron.client.sentences import blocking_words
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
+from edgecron.model.listing import ACTIVE_RUNS
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
 from edgecron.tui.list_model import Made, Targets
@@ -93,7 +94,7 @@ def active_runs_of(client: Client, targets: Targets) -> tuple[Execution, ...]:
         runs = [
             run
             for name in names_of(client, targets)
-            for run in client.history(name, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE)
+            for run in client.history(name, choice=ACTIVE_RUNS, limit=_MOST_ACTIVE)
         ]
     return tuple(run for run in runs if run.status in ACTIVE)
 

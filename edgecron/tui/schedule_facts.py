@@ -11,7 +11,14 @@ from edgecron.client.protocol import Client
 from edgecron.client.sentences import idle_sentence, trigger_lines
 from edgecron.formats.document_writing import JOBS, TRIGGERS, Table, default_of, schedule_table
 from edgecron.model.choices import Status
-from edgecron.model.listing import Recent, ScheduleLine, ScheduleState, standing_of, state_of
+from edgecron.model.listing import (
+    Recent,
+    RunChoice,
+    ScheduleLine,
+    ScheduleState,
+    standing_of,
+    state_of,
+)
 from edgecron.model.option_types import LISTS
 from edgecron.model.options import OPTIONS, POLICIES
 from edgecron.model.schedule import Change, Schedule
@@ -39,7 +46,7 @@ from edgecron.views.schedule_words import (
 from edgecron.views.times import local_time, weekday_time
 
 UPCOMING = 10
-_ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
+_ENDED = RunChoice(statuses=(Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED))
 _SHOWN_ELSEWHERE = {*TRIGGERS, *JOBS, "description", "timezone", "queue", "enabled"}
 # Conditions and windows are shown with the bounds.
 _POLICIES = tuple(one.name for one in POLICIES if one.type not in LISTS)
@@ -82,7 +89,7 @@ def read_detail(
     schedule, idle = outlook.schedule, ""
     if not outlook.upcoming:
         idle = idle_sentence(WordsFront(client), outlook, zone=zone, now=client.now())
-    ended = client.history(schedule.name, statuses=_ENDED, limit=MOST)
+    ended = client.history(schedule.name, choice=_ENDED, limit=MOST)
     return ScheduleDetail(
         outlook=outlook,
         triggers=tuple(trigger_lines(client, schedule)),

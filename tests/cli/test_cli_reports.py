@@ -10,6 +10,7 @@ import pytest
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.client import Client
 from edgecron.model.choices import Status
+from edgecron.model.listing import RunChoice
 from edgecron.model.run import Execution, Progress
 from tests.support.cli import Edgecron
 from tests.support.scene import make_scene
@@ -109,7 +110,7 @@ def test_a_marked_result_that_is_malformed_is_told_like_any_other(edgecron: Edge
 def test_how_far_a_run_is_shows_wherever_it_does(tmp_path: Path, edgecron: Edgecron) -> None:
     with make_scene(tmp_path / "scene.db") as scene:
         with scene.client() as client:
-            [run] = client.history(statuses=(Status.RUNNING,))
+            [run] = client.history(choice=RunChoice(statuses=(Status.RUNNING,)))
             client.report_progress(run.id, 0.4, "12 of\x1b[2J 30")
         told = ("--db", str(scene.path))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.model.choices import Status
+from edgecron.model.listing import RunChoice
 from tests.support.cli import Edgecron
 from tests.support.story import START_MS, Story
 
@@ -26,7 +27,7 @@ def hourly(story: Story) -> Story:
 
 
 def starts(story: Story, since: datetime | None, until: datetime | None) -> list[datetime]:
-    found = story.client.history_page("copy", since=since, until=until)
+    found = story.client.history_page("copy", choice=RunChoice(since=since, until=until))
     return [run.started_at or run.plan_at for run in found.runs]
 
 
@@ -44,11 +45,18 @@ def test_bounds_and_statuses_and_pages_go_together(hourly: Story) -> None:
     every = starts(hourly, None, None)
     client = hourly.client
 
-    first = client.history_page("copy", since=every[3], limit=2).runs
-    rest = client.history_page("copy", since=every[3], before_id=first[-1].id).runs
+    first = client.history_page("copy", choice=RunChoice(since=every[3]), limit=2).runs
+    rest = client.history_page(
+        "copy", choice=RunChoice(since=every[3], before_id=first[-1].id)
+    ).runs
 
     assert [run.started_at for run in first + rest] == every[:4]
-    assert client.history_page("copy", statuses=(Status.FAILED,), since=every[4]).runs == []
+    assert (
+        client.history_page(
+            "copy", choice=RunChoice(statuses=(Status.FAILED,), since=every[4])
+        ).runs
+        == []
+    )
 
 
 def test_a_run_that_did_not_start_counts_by_its_plan_time(story: Story) -> None:
@@ -56,7 +64,7 @@ def test_a_run_that_did_not_start_counts_by_its_plan_time(story: Story) -> None:
     for _ in range(2):
         story.after_s(3600)
 
-    [skipped] = story.client.history_page("copy", since=BEGIN + 2 * HOUR).runs
+    [skipped] = story.client.history_page("copy", choice=RunChoice(since=BEGIN + 2 * HOUR)).runs
 
     assert skipped.status is Status.SKIPPED
 

@@ -18,6 +18,7 @@ from edgecron.model.filters import parse_filter
 from edgecron.model.listing import (
     Recent,
     RunBounds,
+    RunChoice,
     ScheduleKeys,
     ScheduleState,
     SortBy,
@@ -277,7 +278,7 @@ def test_a_run_that_can_not_be_read_is_named_and_the_page_is_full(
     assert page.unreadable == [7, 6]
     assert client.run_page(limit=4) == page
     assert client.history_page("backup", limit=9).unreadable == [7, 6, 3]
-    assert [run.id for run in client.history("backup", before_id=4)] == [2, 1]
+    assert [run.id for run in client.history("backup", choice=RunChoice(before_id=4))] == [2, 1]
     with pytest.raises(Unreadable, match="run 3"):
         client.execution(3)
     assert [run.id for run in client.run_page(before_id=4, limit=4).runs] == [2, 1]

@@ -18,7 +18,7 @@ from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_values import Document, Wanted
 from edgecron.model.choices import Status
 from edgecron.model.filters import parse_filter
-from edgecron.model.listing import RunPage, SortBy
+from edgecron.model.listing import RunChoice, RunPage, SortBy
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.remote import asked_over_http, near_client
 from tests.support.specs import make_spec
@@ -100,7 +100,7 @@ def test_what_is_read_is_what_is_there(client: Client, remote: RemoteClient) -> 
     assert remote.schedule("backup") == backup
     assert remote.count_schedules() == (2, 0, 0)
     assert remote.history() == [run]
-    assert remote.history("backup", statuses=(Status.QUEUED,), limit=1) == [run]
+    assert remote.history("backup", choice=RunChoice(statuses=(Status.QUEUED,)), limit=1) == [run]
     assert remote.execution(run.id) == run
     assert remote.spec_of(run) == client.spec_of(run)
     assert remote.next_attempt(run) is None

@@ -6,6 +6,7 @@ import itertools
 
 from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, Cause, Overlap, Status
+from edgecron.model.listing import RunChoice
 from edgecron.model.options import Policies
 from tests.support.story import START_MS, Story
 
@@ -189,5 +190,5 @@ def test_a_thousand_runs_of_a_backfill_are_walked_past_by_few_looks(story: Story
     story.after_s(1)
 
     assert [run.status for run in story.runs("low")] == [Status.SUCCESS]
-    filled = story.client.history("job", statuses=(Status.RUNNING,), limit=10)
+    filled = story.client.history("job", choice=RunChoice(statuses=(Status.RUNNING,)), limit=10)
     assert len(filled) == 1

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from edgecron.model.choices import CatchUp, Cause, Overlap, Status
+from edgecron.model.listing import RunChoice
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
@@ -23,7 +24,7 @@ HOUR_S = 3600
 
 
 def running(story: Story) -> list[Execution]:
-    return story.client.history(statuses=(Status.RUNNING,), limit=1000)
+    return story.client.history(choice=RunChoice(statuses=(Status.RUNNING,)), limit=1000)
 
 
 def settle(story: Story) -> None:
@@ -116,7 +117,7 @@ def test_a_group_s_limit_holds_on_every_way(story: Story, way: Callable[[Story],
     settle(story)
 
     assert [run.schedule for run in running(story) if run.schedule in "ab"] in (["a"], ["b"])
-    waiting = story.client.history(statuses=(Status.QUEUED,))
+    waiting = story.client.history(choice=RunChoice(statuses=(Status.QUEUED,)))
     assert len({run.schedule for run in waiting} & {"a", "b"}) == 1
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from edgecron.engine.fire import FIRST_CHUNK
 from edgecron.model.choices import Overlap, Status
+from edgecron.model.listing import RunChoice
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.supervisor.runner import RESERVE_MS
@@ -29,7 +30,7 @@ def queue(story: Story, name: str, count: int, *, lasts_s: int = 0) -> None:
 
 
 def running(story: Story) -> list[Execution]:
-    return story.client.history(statuses=(Status.RUNNING,), limit=1000)
+    return story.client.history(choice=RunChoice(statuses=(Status.RUNNING,)), limit=1000)
 
 
 def test_short_runs_are_claimed_beyond_the_places(story: Story) -> None:

@@ -12,6 +12,7 @@ import pytest
 from edgecron.base.units import format_ms, from_ms
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
+from edgecron.model.listing import RunChoice
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.connection import Database
@@ -536,7 +537,7 @@ def test_a_step_that_rests_forgets_that_another_engine_was_faster(
     monkeypatch.setattr(world, "maybe_crash", act)
     before_claim.append(lambda: clock.advance_ms(500))
     story.engine.step()  # It took long: now waiting runs go before due fires for a second.
-    for run in story.client.history(statuses=(Status.QUEUED,), limit=1000):
+    for run in story.client.history(choice=RunChoice(statuses=(Status.QUEUED,)), limit=1000):
         story.client.cancel(run.id)
     before_claim.append(lambda: world.step(faster))
     story.engine.step()  # The faster engine claims all of it.

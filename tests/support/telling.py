@@ -14,6 +14,7 @@ from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine
 from edgecron.model.choices import Cause, Status
 from edgecron.model.claim import OutputChunk
+from edgecron.model.listing import RunChoice
 from edgecron.model.schedule import Author, ScheduleSpec
 from edgecron.planning.next_fire import Fire
 from edgecron.planning.retention import UNLIMITED
@@ -138,7 +139,7 @@ class Teller:
 
     def _cancel(self, name: str) -> None:
         """As `cancel` does of what runs of a schedule, of which there is something."""
-        runs = self._client.history(name, statuses=(Status.RUNNING,))
+        runs = self._client.history(name, choice=RunChoice(statuses=(Status.RUNNING,)))
         assert runs, f"nothing of {name} runs"
         for run in runs:
             self._store.request_cancel(run.id, now_ms=self._clock.now_ms())

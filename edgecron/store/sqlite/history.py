@@ -14,7 +14,7 @@ from typing import Any
 from edgecron.base.errors import Unreadable
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
-from edgecron.model.choices import Cause, Status
+from edgecron.model.choices import Status
 from edgecron.model.listing import RunBounds, RunPage
 from edgecron.model.run import Execution
 from edgecron.store.sqlite.connection import Database
@@ -222,27 +222,13 @@ def find_executions(
     database: Database,
     *,
     schedule_id: int | None = None,
-    former_ids: Sequence[int] = (),
     statuses: tuple[Status, ...] = (),
-    causes: tuple[Cause, ...] = (),
     before_id: int | None = None,
-    since_ms: int | None = None,
-    until_ms: int | None = None,
     limit: int = 20,
 ) -> RunPage:
-    """A page of runs, newest first. The next page is before the last id of this one.
-
-    The runs of a schedule include those of the schedules `former_ids`.
-    """
-    schedule_ids = None if schedule_id is None else (schedule_id, *former_ids)
-    wanted = Wanted(
-        schedule_ids=schedule_ids,
-        statuses=statuses,
-        causes=causes,
-        before_id=before_id,
-        since_ms=since_ms,
-        until_ms=until_ms,
-    )
+    """A page of runs, newest first. The next page is before the last id of this one."""
+    schedule_ids = None if schedule_id is None else (schedule_id,)
+    wanted = Wanted(schedule_ids=schedule_ids, statuses=statuses, before_id=before_id)
     return find_page(database, wanted, limit=limit)
 
 
