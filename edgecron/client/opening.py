@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Self, cast
 
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import Conflict
+from edgecron.base.forks import loading
 from edgecron.base.paths import database_path, person_name, refuse_missing_folder, state_dir
 from edgecron.base.units import from_ms
 from edgecron.model.schedule import HTTP, PYTHON, Author
 from edgecron.planning.corrections import ClockState, is_plausible, is_trusted, resolve_mark_ms
-from edgecron.store.sqlite.forks import loading
 
 if TYPE_CHECKING:
     from edgecron.client.engine_health import EngineState

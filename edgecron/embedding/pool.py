@@ -85,24 +85,13 @@ class ClientPool:
 _REST_WAIT_S = 5.0  # the wait of a fork for one engine
 
 
-class Forked(Protocol):
-    def reset_in_child(self) -> None:
-        """Forget threads and connections, in the child."""
-
-
 class Resting(Protocol):
     awake: RLock  # held by the engine's thread, except while it sleeps
 
 
-_KNOWN: WeakSet[Forked] = WeakSet()
 _RESTING: WeakSet[Resting] = WeakSet()
 _registered: list[bool] = []  # for each registration of our hooks: was logging loaded?
 _held: list[RLock] = []  # during a fork
-
-
-def reset_in_children(one: Forked) -> None:
-    """Call its `reset_in_child` in each child that is forked from now on."""
-    _KNOWN.add(one)
 
 
 def wait_for_rest(one: Resting) -> None:
@@ -145,11 +134,3 @@ def _go_on() -> None:
 def _forget() -> None:
     _go_on()
     _RESTING.clear()
-
-
-def _begin_all() -> None:
-    for one in list(_KNOWN):
-        one.reset_in_child()
-
-
-os.register_at_fork(after_in_child=_begin_all)

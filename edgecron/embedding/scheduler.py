@@ -12,11 +12,11 @@ from weakref import WeakSet
 from edgecron.base.checks import check_range, check_seconds, check_type, suggest
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, DatabaseGone, InvalidInput
+from edgecron.base.forks import reset_in_children
 from edgecron.base.paths import is_there
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.embedding.event_loops import Loops, beside
 from edgecron.embedding.events import RunEvent, log_end, wants_of
-from edgecron.embedding.pool import reset_in_children
 from edgecron.embedding.processes import is_child, process_part
 from edgecron.embedding.program import Program
 from edgecron.embedding.subscriptions import EventStream, Subscribers, Subscription

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from edgecron.base.errors import DatabaseUnusable, EdgecronError
 from edgecron.base.files import Weakness, find_weakness, has_other_users
+from edgecron.base.forks import reset_in_children
 from edgecron.base.paths import is_root, list_names, state_dir
-from edgecron.supervisor.forked_children import close_in_children
 from edgecron.supervisor.state_files import lock_is_held, prepare_state_dir, take_lock
 
 # Gone; without a reader (its engine is dead, recovery will remove it); a symbolic link; of another
@@ -169,12 +169,12 @@ class EngineFiles:
         except BaseException:
             self._let_go()
             raise
-        close_in_children(self)
+        reset_in_children(self)
 
-    def close_in_child(self) -> None:
-        if (
-            self._lock_fds
-        ):  # Otherwise it was closed before, and the numbers mean other files by now.
+    def reset_in_child(self) -> None:
+        """Close the descriptors in a forked child, and leave the files to the parent."""
+        # If it was closed before, the numbers mean other files by now.
+        if self._lock_fds:
             self.doorbell.leave()
             self._close_locks()
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.base.errors import SupervisorUnavailable
+from edgecron.base.forks import reset_in_children
 from edgecron.base.values import dataclass
 from edgecron.supervisor import protocol
-from edgecron.supervisor.forked_children import close_in_children
 from edgecron.supervisor.protocol import Kind
 from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
 
@@ -80,7 +80,7 @@ class SupervisorLink:
         self.is_alive = True
         self.end_message: str | None = None
         link.setblocking(False)
-        close_in_children(self)
+        reset_in_children(self)
 
     @property
     def has_unsent(self) -> bool:
@@ -176,7 +176,7 @@ class SupervisorLink:
             self._link.close()
         self.is_alive = False
 
-    def close_in_child(self) -> None:
+    def reset_in_child(self) -> None:
         """Close the descriptor in a forked child; the supervisor does not notice."""
         self._link.close()
         self.is_alive = False

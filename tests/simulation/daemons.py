@@ -193,7 +193,7 @@ class Daemon:
             if is_graceful:
                 self._place.close()
             else:
-                self._place.close_in_child()
+                self._place.reset_in_child()
         for link in self.links:
             link.socket.is_open_at_engine = False
 

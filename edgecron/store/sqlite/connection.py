@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 
 from edgecron.base.errors import DatabaseUnusable
+from edgecron.base.forks import hold_in_forks
 from edgecron.store.sqlite.database_file import (
     MOUNTS,
     check_sqlite_version,
@@ -18,7 +19,6 @@ from edgecron.store.sqlite.database_file import (
     open_file,
     prepare_file,
 )
-from edgecron.store.sqlite.forks import close_in_children, is_spoiled
 from edgecron.store.sqlite.lost_files import (
     Logs,
     identity_of,
@@ -81,6 +81,8 @@ class BusyWait:
 
 
 _MORE_THAN_VERSIONS = 2**32  # SQLite's `data_version` has 32 bits
+# The files (device and inode) that were in use when this process was forked.
+_SPOILED: set[tuple[int, int] | None] = set()
 _LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, which closes too
 
 
@@ -119,12 +121,12 @@ class Database(Statements):
             refuse_lost_log(path, wait_s=busy_wait_s)
         self.identity = identity_of(path)
         self._busy_wait = BusyWait(path, most_s=busy_wait_s)
-        if is_spoiled(self.identity):
+        if self.identity in _SPOILED:
             raise DatabaseUnusable(
                 f"database {path} was in use when this process was forked",
                 hint="fork before you use it, or start children with 'spawn'",
             )
-        close_in_children(self)
+        hold_in_forks(self)
         with self.in_use:
             self._open()
 
@@ -148,8 +150,13 @@ class Database(Statements):
             self._logs.prepare_close()
             self._connection.close()
 
-    def leave_to_parent(self) -> bool:
-        """In a forked child, close our copy of the connection; False if that is impossible.
+    def reset_in_child(self, *, was_in_use: bool) -> None:
+        """In a forked child, close our copy; if that is impossible, refuse the file from now on."""
+        if was_in_use or not self._leave_to_parent():
+            _SPOILED.add(self.identity)
+
+    def _leave_to_parent(self) -> bool:
+        """Close our copy of the connection without changing a file; False if that is impossible.
 
         SQLite must forget the locks of the parent, or it would take them for ours. A copy within a
         transaction stays open: only the parent may end that. So does one that another thread of
