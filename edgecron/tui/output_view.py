@@ -17,12 +17,10 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
 from edgecron.client.following import Piece
 from edgecron.model.claim import Stream
 from edgecron.tui.bindings import bindings
-from edgecron.tui.list_model import Span
 from edgecron.tui.output_text import (
     OutputLine,
     OutputText,
@@ -33,12 +31,11 @@ from edgecron.tui.output_text import (
     selected_text,
     shown,
 )
-from edgecron.views.phrases import count_words, display_width, fit, size_words
+from edgecron.views.phrases import display_width, fit
 
 ERROR_MARK = "▌"  # at the margin of what came on stderr
 _MARGIN = 2
 _TIME = 14  # columns of a time with its gap
-_MOST_WANTED = 24  # columns of the searched text
 _STEP = 16  # columns of a sideways move
 
 
@@ -431,46 +428,3 @@ class OutputView(ScrollView, can_focus=True):
         if self._drag_start is not None:
             self._drag_start = None
             self.release_mouse()
-
-
-def output_title(
-    view: OutputView, *, is_live: bool, printed_bytes: int | None, width: int
-) -> tuple[list[Span], list[Span]]:
-    """Return the left and right parts of the title; `printed_bytes` once the run has ended."""
-    left: list[Span] = [(" Output", "bold")]
-    if view.count:
-        left.append((f"  {count_words(view.count, 'line')}", "dim"))
-    if printed_bytes:
-        left.append((f", {size_words(printed_bytes)}", "dim"))
-    if view.printed.first and width >= 80:
-        left.append((f", the {view.printed.first:,} before them are not loaded", "dim"))
-    if view.has_errors:
-        left += [(f"   {ERROR_MARK}", "warn"), (" stderr", "dim")]
-    if view.left:
-        left.append((f"   from column {view.left + 1}", "dim"))
-    return left, [*_state(view, is_live=is_live), (" ", "")]
-
-
-def _state(view: OutputView, *, is_live: bool) -> list[Span]:
-    if view.selection is not None:
-        count = count_words(view.selection.line_count, "line")
-        return [(f"{count} selected", "accent"), (": y copies", "dim")]
-    if view.wanted:
-        return _search_state(view)
-    if not is_live:
-        return []
-    if view.is_following:
-        return [("following", "busy")]
-    return [("paused", "warn"), (": f follows", "dim")]
-
-
-def _search_state(view: OutputView) -> list[Span]:
-    wanted = clean(view.wanted)
-    shown = fit(wanted, _MOST_WANTED) if len(wanted) > _MOST_WANTED else wanted
-    if not view.hits:
-        return [(f"/{shown}", "dim"), ("  not found", "warn")]
-    lines = count_words(len(view.hits), "line")
-    if view.hit is None:
-        return [(f"/{shown}", "dim"), (f"  in {lines}", "")]
-    place = bisect_right(view.hits, view.hit)  # sorted
-    return [(f"/{shown}", "dim"), (f"  {place} of {lines}", ""), ("  n N", "accent")]

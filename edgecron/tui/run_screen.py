@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from datetime import datetime, tzinfo
 from typing import ClassVar
 
@@ -18,10 +19,10 @@ from edgecron.client.protocol import Client
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.tui.bindings import bindings
 from edgecron.tui.key_line import KeyLine
-from edgecron.tui.list_model import Targets
+from edgecron.tui.list_model import Span, Targets
 from edgecron.tui.output_export import ExportScreen
 from edgecron.tui.output_feed import OutputEnd, OutputFeed
-from edgecron.tui.output_view import OutputView, output_title
+from edgecron.tui.output_view import ERROR_MARK, OutputView
 from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.run_facts import (
     Neighbor,
@@ -36,10 +37,12 @@ from edgecron.tui.run_facts import (
 )
 from edgecron.tui.status import Banner
 from edgecron.tui.text_line import Facts, LineInput, ScrolledLines, TextLine
+from edgecron.views.phrases import count_words, fit, size_words
 from edgecron.views.run_words import no_output_words
 
 _TICK_S = 1.0  # a duration is shown in seconds
 _MOST_SHORT = 6  # lines of the summary
+_MOST_WANTED = 24  # columns of the searched text
 
 
 class RunScreen(ExportScreen):
@@ -275,3 +278,46 @@ def _nothing_words(found: RunFacts, *, now: datetime, zone: tzinfo) -> str:
         return "nothing printed yet"
     waits = wait_words(found, now=now, zone=zone)
     return f"has not started yet: {waits}" if waits else "has not started yet"
+
+
+def output_title(
+    view: OutputView, *, is_live: bool, printed_bytes: int | None, width: int
+) -> tuple[list[Span], list[Span]]:
+    """Return the left and right parts of the title; `printed_bytes` once the run has ended."""
+    left: list[Span] = [(" Output", "bold")]
+    if view.count:
+        left.append((f"  {count_words(view.count, 'line')}", "dim"))
+    if printed_bytes:
+        left.append((f", {size_words(printed_bytes)}", "dim"))
+    if view.printed.first and width >= 80:
+        left.append((f", the {view.printed.first:,} before them are not loaded", "dim"))
+    if view.has_errors:
+        left += [(f"   {ERROR_MARK}", "warn"), (" stderr", "dim")]
+    if view.left:
+        left.append((f"   from column {view.left + 1}", "dim"))
+    return left, [*_state(view, is_live=is_live), (" ", "")]
+
+
+def _state(view: OutputView, *, is_live: bool) -> list[Span]:
+    if view.selection is not None:
+        count = count_words(view.selection.line_count, "line")
+        return [(f"{count} selected", "accent"), (": y copies", "dim")]
+    if view.wanted:
+        return _search_state(view)
+    if not is_live:
+        return []
+    if view.is_following:
+        return [("following", "busy")]
+    return [("paused", "warn"), (": f follows", "dim")]
+
+
+def _search_state(view: OutputView) -> list[Span]:
+    wanted = clean(view.wanted)
+    shown = fit(wanted, _MOST_WANTED) if len(wanted) > _MOST_WANTED else wanted
+    if not view.hits:
+        return [(f"/{shown}", "dim"), ("  not found", "warn")]
+    lines = count_words(len(view.hits), "line")
+    if view.hit is None:
+        return [(f"/{shown}", "dim"), (f"  in {lines}", "")]
+    place = bisect_right(view.hits, view.hit)  # sorted
+    return [(f"/{shown}", "dim"), (f"  {place} of {lines}", ""), ("  n N", "accent")]

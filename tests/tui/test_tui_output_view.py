@@ -12,7 +12,8 @@ from textual.pilot import Pilot
 
 from edgecron.model.claim import OutputChunk, Stream
 from edgecron.tui.output_text import whole_text
-from edgecron.tui.output_view import OutputView, output_title
+from edgecron.tui.output_view import OutputView
+from edgecron.tui.run_screen import output_title
 from tests.support.specs import ms
 
 AT_MS = ms("2026-11-20T08:00:00Z")
