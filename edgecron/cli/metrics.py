@@ -35,7 +35,7 @@ from edgecron.base.errors import NotSupported, UsageError
 from edgecron.cli.files import write_file
 from edgecron.cli.session import Session
 from edgecron.client.metrics import OPENMETRICS, exposition_parts, find_families, read_families
-from edgecron.client.resources import read_error
+from edgecron.client.plain_forms import read_error
 
 _PER_SCHEDULE = b"# TYPE scheduler_claim_lock_failures"  # only in answers by schedule
 _FILE_MODE = (

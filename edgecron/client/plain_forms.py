@@ -1,4 +1,4 @@
-"""How plain values look as JSON: numbers, texts, instants, bytes, choices.
+"""How plain values look as JSON: numbers, texts, instants, bytes, choices, and errors.
 
 Instants are RFC 3339 with Z, bytes are base64, a choice is its value. An unknown choice of an
 answer, such as a new status, stays a text; in a request it is refused.
@@ -16,7 +16,14 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from edgecron.base.errors import MalformedCall
+from edgecron.base import errors
+from edgecron.base.errors import (
+    EdgecronError,
+    InvalidFile,
+    InvalidInput,
+    MalformedCall,
+    ServerUnavailable,
+)
 from edgecron.base.units import format_instant
 from edgecron.base.values import NamedTuple
 
@@ -209,3 +216,48 @@ def _newer_choice(kind: type[StrEnum], text: str) -> StrEnum:
     choice = str.__new__(kind, text)
     choice._name_ = choice._value_ = text
     return choice
+
+
+# Errors.
+
+_KINDS: Mapping[str, type[EdgecronError]] = {
+    kind.__name__: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, EdgecronError)
+}
+
+
+def error_object(error: EdgecronError) -> dict[str, Any]:
+    """Return an error as --json shows it, with the name of its Python type."""
+    return {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "type": type(error).__name__,
+        **error.details,
+    }
+
+
+def read_error(content: object) -> EdgecronError | None:
+    """Return the error that an object stands for; None if it is none of ours.
+
+    A type that this version does not know is read by its code.
+    """
+    if not isinstance(content, Mapping):
+        return None
+    message, hint = content.get("message"), content.get("hint")
+    if not isinstance(message, str) or not (hint is None or isinstance(hint, str)):
+        return None
+    kind = _KINDS.get(str(content.get("type")))
+    if kind is None and "type" in content:
+        code = content.get("code")
+        kind = next((one for one in _KINDS.values() if vars(one).get("code") == code), None)
+    if kind is None and content.get("code") == "wrong_shape":  # such as a name with a blank
+        return InvalidInput(message, hint=hint)
+    if kind is None:
+        # Of the server itself, such as one that is overloaded.
+        return ServerUnavailable(message, hint=hint)
+    if issubclass(kind, InvalidFile):
+        problems = [one for one in content.get("problems") or () if isinstance(one, dict)]
+        return kind(message, hint=hint, problems=problems)
+    return kind(message, hint=hint)

@@ -16,10 +16,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from edgecron.base import errors
 from edgecron.base.errors import (
-    EdgecronError,
-    InvalidFile,
     InvalidInput,
     MalformedCall,
     ServerUnavailable,
@@ -28,7 +25,7 @@ from edgecron.base.json_texts import json_words, read_json
 from edgecron.base.values import NamedTuple
 from edgecron.client import resource_functions
 from edgecron.client.json_forms import OWN_FORMS, check_object, form_of, hints_of
-from edgecron.client.plain_forms import ABSENT, Form, Shape, refuse
+from edgecron.client.plain_forms import ABSENT, Form, Shape, read_error, refuse
 from edgecron.client.protocol import Client
 from edgecron.client.record_forms import RECORD_FORMS
 
@@ -418,48 +415,3 @@ def _read_answer_object(asked: ResourceTypes, content: Any) -> Any:
         check_object(content, (), where="the answer", is_strict=False)
         return None
     return asked.answer.decode(found, key or "the answer", False)
-
-
-# Errors.
-
-_KINDS: Mapping[str, type[EdgecronError]] = {
-    kind.__name__: kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, EdgecronError)
-}
-
-
-def error_object(error: EdgecronError) -> dict[str, Any]:
-    """Return an error as --json shows it, with the name of its Python type."""
-    return {
-        "code": error.code,
-        "message": error.message,
-        "hint": error.hint,
-        "type": type(error).__name__,
-        **error.details,
-    }
-
-
-def read_error(content: object) -> EdgecronError | None:
-    """Return the error that an object stands for; None if it is none of ours.
-
-    A type that this version does not know is read by its code.
-    """
-    if not isinstance(content, Mapping):
-        return None
-    message, hint = content.get("message"), content.get("hint")
-    if not isinstance(message, str) or not (hint is None or isinstance(hint, str)):
-        return None
-    kind = _KINDS.get(str(content.get("type")))
-    if kind is None and "type" in content:
-        code = content.get("code")
-        kind = next((one for one in _KINDS.values() if vars(one).get("code") == code), None)
-    if kind is None and content.get("code") == "wrong_shape":  # such as a name with a blank
-        return InvalidInput(message, hint=hint)
-    if kind is None:
-        # Of the server itself, such as one that is overloaded.
-        return ServerUnavailable(message, hint=hint)
-    if issubclass(kind, InvalidFile):
-        problems = [one for one in content.get("problems") or () if isinstance(one, dict)]
-        return kind(message, hint=hint, problems=problems)
-    return kind(message, hint=hint)

@@ -27,8 +27,7 @@ from edgecron.base.errors import (
     UnreadableTime,
 )
 from edgecron.base.values import dataclass, field
-from edgecron.client.plain_forms import Shape
-from edgecron.client.resources import error_object
+from edgecron.client.plain_forms import Shape, error_object
 
 if TYPE_CHECKING:
     from edgecron.client import Client

@@ -25,16 +25,15 @@ from edgecron.base.errors import (
 from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.client.json_forms import form_of
+from edgecron.client.plain_forms import error_object, read_error
 from edgecron.client.resources import (
     API,
     KEY,
     RESOURCES,
     ResourceTypes,
     answer_object,
-    error_object,
     read_answer,
     read_arguments,
-    read_error,
     resource_types,
     write_request,
 )

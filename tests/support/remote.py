@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote
 from edgecron.base.errors import EdgecronError
 from edgecron.base.units import to_ms
 from edgecron.client import Client
+from edgecron.client.plain_forms import error_object
 from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector, ServerConnection
 from edgecron.client.remote_server import Server, ServerTime, read_server
@@ -24,7 +25,6 @@ from edgecron.client.resources import (
     RESOURCES,
     Request,
     answer_object,
-    error_object,
     read_arguments,
     resource_types,
 )
