@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from edgecron.base.bus_facts import Bus, BusFacts
     from edgecron.base.slow_paths import PathFacts, SlowPaths
 
+WAKE_ALARM = Path("/sys/class/rtc/rtc0/wakealarm")  # wakes it at a time (Linux)
 _ROUTE_UP = _INTERFACE_UP = 0x1
 _NO_ROUTE = "lo"  # a default route of the kernel's own that leads nowhere (RTN_UNREACHABLE)
 

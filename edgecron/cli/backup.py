@@ -90,8 +90,4 @@ def _object(done: Backup) -> dict[str, Any]:
 
 def contents_words(contents: Contents) -> str:
     """Say `12 schedules and 4,711 runs`."""
-    return f"{count_words(contents.schedules, 'schedule')} and {_runs(contents.runs)}"
-
-
-def _runs(count: int) -> str:
-    return f"{count:,} run" if count == 1 else f"{count:,} runs"
+    return f"{count_words(contents.schedules, 'schedule')} and {count_words(contents.runs, 'run')}"

@@ -1,7 +1,7 @@
 """Check a database and its surroundings: what is wrong, and what to do about it.
 
-The checks of engines, supervisors, runs and the clock are here. `doctor_database` checks what the
-file holds and whether it can be written, `doctor_files` the files, space and processes around it.
+The checks of engines, supervisors, runs and the clock are here. `doctor_database` checks the file,
+`doctor_schedules` what it holds, and `doctor_machine` the files, disks and processes around it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from edgecron.base.errors import (
 from edgecron.base.paths import is_there, state_dir
 from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import dataclass
-from edgecron.client import Client, doctor_database, doctor_files, doctor_machine
+from edgecron.client import Client, doctor_database, doctor_machine, doctor_schedules
 from edgecron.client.adoption import Book, Phase
-from edgecron.client.doctor_files import CheckStatus, Finding, problem, warning, well
+from edgecron.client.doctor_machine import CheckStatus, Finding, problem, warning, well
 from edgecron.client.engine_health import EngineHealth, EngineState, find_holder
 from edgecron.client.engine_words import absence_words
 from edgecron.engine.other_engines import LocalEngines
@@ -35,7 +35,7 @@ from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.runner import THREADS
 from edgecron.supervisor.state_files import lock_path
-from edgecron.views.phrases import runner_words
+from edgecron.views.phrases import count_words, runner_words
 from edgecron.views.schedule_words import behind_words, removal_words
 from edgecron.views.times import clock_set_words
 
@@ -101,9 +101,9 @@ def check_all(
         found.append(problem("database", unusable.message, hint=unusable.hint))
         error = unusable
     folder = state_dir(client.path)
-    found += doctor_files.check_files(client.path, folder)
-    found += doctor_files.check_space(client.path, folder)
-    found += doctor_files.check_crashes(folder)
+    found += doctor_machine.check_files(client.path, folder)
+    found += doctor_machine.check_space(client.path, folder)
+    found += doctor_machine.check_crashes(folder)
     found += check_moves(client.path, command=command)
     found.sort(key=lambda finding: _ORDER.index(finding.check))
     return Checkup(findings=tuple(found), error=error)
@@ -114,22 +114,22 @@ def _checks(
 ) -> tuple[Callable[[], list[Finding]], ...]:
     """Return the checks that read the database."""
     states = cache(client.engines)
-    most = None if is_deep else doctor_database.MOST_READ
+    most = None if is_deep else doctor_schedules.MOST_READ
     schedules = cache(lambda: client.store.find_each_schedule(most=most))
     return (
         lambda: doctor_database.check_integrity(client, is_deep=is_deep, command=command),
-        lambda: doctor_database.check_schedules(client, *schedules(), command=command),
-        lambda: doctor_database.check_health(client, command=command),
+        lambda: doctor_schedules.check_schedules(client, *schedules(), command=command),
+        lambda: doctor_schedules.check_health(client, command=command),
         lambda: check_clock(client, command=command),
         lambda: check_engines(client, states(), schedules()[0], command=command),
         lambda: check_zones(states(), command=command),
         lambda: check_pace(client, command=command),
-        lambda: doctor_database.check_notices(client, command=command),
+        lambda: doctor_schedules.check_notices(client, command=command),
         lambda: check_runs(client, states(), command=command),
         lambda: check_supervisors(client),
         lambda: doctor_machine.check_demands(client, states(), command=command),
         lambda: doctor_machine.check_writes(states(), budget_bytes=budget),
-        lambda: doctor_files.check_others(client, states()),
+        lambda: doctor_machine.check_others(client, states()),
         lambda: doctor_database.check_access(client),
     )
 
@@ -320,7 +320,7 @@ def check_supervisors(client: Client) -> list[Finding]:
                 found.append(_silent(state_dir(client.path), supervisor_id, error.message))
             continue
         if supervisor_id in alone:
-            words = f"{supervisor_id} continues without an engine, with {_runs(count)}"
+            words = f"{supervisor_id} continues without an engine, with {count_words(count, 'run')}"
             more = (
                 ""
                 if is_ours
@@ -355,10 +355,6 @@ def _orphans(client: Client, others: LocalEngines) -> list[RunningRow]:
 
 def _others(client: Client) -> LocalEngines:
     return LocalEngines(state_dir(client.path), boot_id=client.clock.boot_id())
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
 
 
 TRUST = "doctor --trust-clock"

@@ -1,21 +1,262 @@
-"""Check what schedules ask of this machine: limits, power, and how much is written to its disks."""
+"""Check the machine: files, disks, other processes, and the demands of schedules."""
 
 from __future__ import annotations
 
 import os
+import re
+import stat
 from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from shlex import quote
 from shutil import which
 from typing import TYPE_CHECKING
 
-from edgecron.client.doctor_files import Finding, warning, well
-from edgecron.engine.upkeep import WAKE_ALARM
+from edgecron.base.machine import WAKE_ALARM
+from edgecron.base.paths import state_dir
+from edgecron.base.values import dataclass
+from edgecron.client import Client
+from edgecron.client.engine_health import EngineState, holds_open
+from edgecron.engine.state_folder import engine_lock_path, find_root_risk
 from edgecron.supervisor.limits import find_subtree
 from edgecron.views.phrases import size_words
 
 if TYPE_CHECKING:
-    from edgecron.client.engine_health import EngineState
-    from edgecron.client.local import Client
     from edgecron.model.schedule import ScheduleSpec
+
+
+class CheckStatus(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"  # nothing is lost, but a person should know
+    PROBLEM = "problem"  # something does not work, and will not recover by itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One result of a check. `hint` says what to do, if anything."""
+
+    check: str
+    status: CheckStatus
+    message: str
+    hint: str | None = None
+
+
+def well(check: str, message: str) -> Finding:
+    return Finding(check=check, status=CheckStatus.OK, message=message)
+
+
+def warning(check: str, message: str, *, hint: str | None = None) -> Finding:
+    return Finding(check=check, status=CheckStatus.WARNING, message=message, hint=hint)
+
+
+def problem(check: str, message: str, *, hint: str | None = None) -> Finding:
+    return Finding(check=check, status=CheckStatus.PROBLEM, message=message, hint=hint)
+
+
+LEAST_FREE_BYTES = 16 * 1024 * 1024
+_LEAST_FREE_SHARE = 0.01
+_LEAST_FREE_FILES = 64
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Free and total bytes and files of a file system; a total of 0 means no limit."""
+
+    free_bytes: int
+    total_bytes: int
+    free_files: int
+    total_files: int
+
+
+def check_files(database: Path, state_dir: Path) -> list[Finding]:
+    """Check that private files have the right kind and mode."""
+    wide = []
+    wanted = {
+        database: 0o600,
+        database.with_name(f"{database.name}-wal"): 0o600,
+        database.with_name(f"{database.name}-shm"): 0o600,
+        state_dir: 0o700,
+    }
+    if os.path.lexists(state_dir) and (state_dir.is_symlink() or not state_dir.is_dir()):
+        del wanted[state_dir]
+        what = "a symbolic link" if state_dir.is_symlink() else "no folder"
+        wide.append(
+            problem(
+                "files",
+                f"{state_dir} is {what}, and no engine can start",
+                hint=f"move it away: mv {quote(str(state_dir))} {quote(f'{state_dir}.old')}",
+            )
+        )
+    for path, mode in wanted.items():
+        try:
+            mode_now = path.lstat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            wide.append(problem("files", f"{path} can't be checked: {error.strerror}"))
+            continue
+        if path != state_dir and not stat.S_ISREG(mode_now):
+            continue  # The check `database` reports a device or a link.
+        found = stat.S_IMODE(mode_now)
+        if found & 0o077:
+            wide.append(
+                problem(
+                    "files",
+                    f"{path} has mode {found:04o}, expected {mode:04o}: other users might use it",
+                    hint=f"chmod {mode:o} {quote(str(path))}",
+                )
+            )
+        elif mode & ~found:
+            wide.append(
+                problem(
+                    "files",
+                    f"{path} has mode {found:04o}, expected {mode:04o}: its owner can't use it",
+                    hint=f"chmod {mode:o} {quote(str(path))}",
+                )
+            )
+    opening = find_root_risk(database)
+    if opening is not None:
+        wide.append(
+            problem(
+                "files",
+                f"{opening.words}: other users decide what root runs, so no engine of root starts",
+                hint=opening.mend,
+            )
+        )
+    return wide or [well("files", "private: no other user can read them")]
+
+
+def check_space(database: Path, state_dir: Path) -> list[Finding]:
+    """Check the free space for the database and its journals."""
+    found: dict[int, Finding] = {}
+    for folder in (database.parent, state_dir):
+        try:
+            device, seen = folder.stat().st_dev, os.statvfs(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            return [problem("space", f"{folder} can't be checked: {error.strerror}")]
+        room = Room(
+            free_bytes=seen.f_bavail * seen.f_frsize,
+            total_bytes=seen.f_blocks * seen.f_frsize,
+            free_files=seen.f_favail,
+            total_files=seen.f_files,
+        )
+        found[device] = judge_space(folder, room)
+    return list(found.values())
+
+
+def judge_space(folder: Path, room: Room) -> Finding:
+    """Judge the free space of a file system; one without a size is not a disk."""
+    share = room.free_bytes / room.total_bytes if room.total_bytes else 1.0
+    words = f"{room.free_bytes / _MIB:,.0f} MiB free"
+    if room.free_bytes >= 10 * 1024 * _MIB:
+        words = f"{room.free_bytes / (1024 * _MIB):,.0f} GiB free"
+    if room.total_bytes and (room.free_bytes < LEAST_FREE_BYTES or share < _LEAST_FREE_SHARE):
+        return problem(
+            "space",
+            f"{words} ({share:.1%}) on the file system of {folder}",
+            hint="free some space: edgecron starts no run that it can't record",
+        )
+    if room.total_files and room.free_files < _LEAST_FREE_FILES:
+        return problem(
+            "space",
+            f"room for {room.free_files} more files on the file system of {folder}",
+            hint="remove some files: an engine and its runs create files",
+        )
+    return well("space", words)
+
+
+def check_crashes(state_dir: Path) -> list[Finding]:
+    """Report the tracebacks of supervisors that failed by a defect."""
+    return [
+        warning(
+            "supervisors",
+            f"a supervisor failed because of a defect in edgecron: {path}",
+            hint=f"report the content of this file, then: rm {quote(str(path))}",
+        )
+        for path in sorted(state_dir.glob("supervisor-*.crash"))
+    ]
+
+
+_LOCKS = Path("/proc/locks")
+_LOCK = re.compile(r"\d+: POSIX +\S+ +\S+ +(\d+) +[0-9a-f]+:[0-9a-f]+:(\d+) ", re.ASCII)
+_STANDARD = re.compile(rb"/_sqlite3\.[^/\n]*so", re.ASCII)
+_APSW = re.compile(rb"/apsw/[^\n]*so", re.ASCII)
+
+
+def check_others(client: Client, states: Sequence[EngineState]) -> list[Finding]:
+    """Check for copies of the database that run too, and that engines hold their locks."""
+    found = [
+        problem(
+            "others",
+            f"pid {twin.pid} runs a copy of this database, {twin.path or 'at an unknown path'}:"
+            " each schedule fires in both",
+            hint="stop one of them; to make a second database: edgecron backup FILE, then"
+            " edgecron --db NEW restore FILE",
+        )
+        for twin in client.other_databases()
+    ]
+    folder = state_dir(client.path)
+    for state in states:
+        pid = state.info.pid
+        if state.is_alive and holds_open(pid, engine_lock_path(folder, state.info.key)):
+            found += check_host(client.path, pid)
+    return found or [
+        well("others", "no other process runs a copy of the database or opens it unsafely")
+    ]
+
+
+def check_host(database: Path, pid: int) -> list[Finding]:
+    """Check that the program of an engine keeps the engine's locks (Linux).
+
+    The caller has the database open: if the kernel does not show its own locks, it shows none.
+    """
+    holders = _holders(database)
+    advice = "open the database only through edgecron, or in another process; restart the program"
+    if os.getpid() in holders and pid not in holders:
+        return [
+            problem(
+                "others",
+                f"the engine of pid {pid} has lost its locks on the database: its program"
+                " opened and closed the file by other means, such as Python's sqlite3",
+                hint=advice,
+            )
+        ]
+    if _has_both(pid):
+        return [
+            warning(
+                "others",
+                f"the program of pid {pid} has an engine and has loaded Python's sqlite3: if"
+                " it opens this database by sqlite3, the engine loses its locks",
+                hint=advice,
+            )
+        ]
+    return []
+
+
+def _holders(database: Path) -> set[int]:
+    """Return the processes that hold a lock on the database, as SQLite does while it is open."""
+    try:
+        inode = database.stat().st_ino
+        lines = _LOCKS.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return set()
+    found = (_LOCK.match(line) for line in lines)
+    return {int(lock[1]) for lock in found if lock is not None and int(lock[2]) == inode}
+
+
+def _has_both(pid: int) -> bool:
+    """Whether a process has loaded both Python's sqlite3 and apsw."""
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_bytes()
+    except OSError:
+        return False  # It is another user's, or gone.
+    return _STANDARD.search(maps) is not None and _APSW.search(maps) is not None
+
 
 _MOST_NAMED = 5
 

@@ -234,7 +234,7 @@ class Engines(OpenDatabase):
 
     def disk_problem(self) -> str | None:
         """Return why the disk is too full to record a start; None if it is not."""
-        from edgecron.client.doctor_files import CheckStatus, check_space
+        from edgecron.client.doctor_machine import CheckStatus, check_space
 
         found = check_space(self.path, state_dir(self.path))
         return next((one.message for one in found if one.status is CheckStatus.PROBLEM), None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseGone, DatabaseUnusable, EdgecronError, SchemaTooNew
-from edgecron.base.machine import KernelMachine
+from edgecron.base.machine import WAKE_ALARM, KernelMachine
 from edgecron.base.paths import make_folders, state_dir
 from edgecron.base.values import replace
 from edgecron.engine.events import Report
@@ -24,7 +24,6 @@ from edgecron.engine.runners import Runners, is_unstarted
 from edgecron.engine.sleep import KernelReports, WalWatch, system_sleeper
 from edgecron.engine.state_folder import EngineFiles, owner_of, refuse_root_risk, ring_engines
 from edgecron.engine.step import Engine, Hosting
-from edgecron.engine.upkeep import WAKE_ALARM
 from edgecron.engine.watchdog import Watchdog
 from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers

@@ -358,7 +358,6 @@ def _find_status(pid: int) -> int | None:
     return status if ended else None
 
 
-WAKE_ALARM = Path("/sys/class/rtc/rtc0/wakealarm")
 _LEAD_MS = 10_000  # the machine wakes this long before the run is due
 
 

@@ -13,7 +13,7 @@ from edgecron.base.values import replace
 from edgecron.cli.event_lines import logfmt, readable
 from edgecron.client import Client
 from edgecron.client.doctor import check_clock
-from edgecron.client.doctor_files import CheckStatus
+from edgecron.client.doctor_machine import CheckStatus
 from edgecron.engine.events import Event, EventKind
 from edgecron.planning.corrections import BUILT_MS
 from tests.support.cli import Edgecron

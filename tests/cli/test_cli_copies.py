@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
-from edgecron.client.doctor_files import check_host
+from edgecron.client.doctor_machine import check_host
 from edgecron.store.sqlite.store import open_store
 from tests.support.cli import Edgecron, Said
 from tests.support.processes import Daemon

@@ -15,8 +15,8 @@ import apsw
 import pytest
 
 from edgecron.base.paths import state_dir
-from edgecron.client import Client, doctor_database
-from edgecron.client.doctor_files import Room, judge_space
+from edgecron.client import Client, doctor_database, doctor_schedules
+from edgecron.client.doctor_machine import Room, judge_space
 from edgecron.engine.state_folder import Doorbell
 from edgecron.store.sqlite.whole_file import find_damage_within
 from edgecron.supervisor.state_files import prepare_state_dir
@@ -711,7 +711,7 @@ def test_of_a_large_database_doctor_reads_the_vital_tables_and_names_the_rest(
 def test_of_many_schedules_doctor_reads_those_that_need_a_look(
     edgecron: Edgecron, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor_database, "MOST_READ", 2)
+    monkeypatch.setattr(doctor_schedules, "MOST_READ", 2)
     for number in range(3):
         edgecron("add", f"job-{number}", "--every", "1h", "--", "true")
     assert only(edgecron("doctor", "--json"), "schedules")[1].startswith("3; the 0 that need")
@@ -729,7 +729,7 @@ def test_of_many_schedules_doctor_reads_those_that_need_a_look(
 def test_of_many_followers_doctor_reads_those_whose_upstream_is_gone(
     edgecron: Edgecron, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor_database, "MOST_READ", 2)
+    monkeypatch.setattr(doctor_schedules, "MOST_READ", 2)
     edgecron("add", "load", "--every", "1h", "--", "true")
     edgecron("add", "sum", "--after", "load", "--", "true")
     edgecron("add", "report", "--after", "sum", "--", "true")

@@ -11,8 +11,7 @@ import apsw
 import pytest
 
 from edgecron.base.machine import read_written_bytes
-from edgecron.client.doctor_files import CheckStatus
-from edgecron.client.doctor_machine import check_writes
+from edgecron.client.doctor_machine import CheckStatus, check_writes
 from edgecron.client.engine_health import EngineHealth, EngineState
 from edgecron.model.engine import EngineInfo
 from tests.support.cli import Edgecron

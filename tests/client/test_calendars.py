@@ -15,7 +15,7 @@ from edgecron.base.values import replace
 from edgecron.cli import run
 from edgecron.client import Client
 from edgecron.client.calendars import renew_all
-from edgecron.client.doctor_database import check_schedules
+from edgecron.client.doctor_schedules import check_schedules
 from edgecron.client.side_processes import start_reader
 from edgecron.engine.step import Hosting
 from edgecron.model.choices import JobKind

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.client.doctor_database import check_notices
+from edgecron.client.doctor_schedules import check_notices
 from edgecron.client.notice_channels import Message
 from edgecron.client.notice_rules import load_recorded, rehearse, sync_config
 from edgecron.client.notice_sending import NoticeSender, send_heartbeats

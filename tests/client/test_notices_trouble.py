@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.client import Client
-from edgecron.client.doctor_database import check_notices
+from edgecron.client.doctor_schedules import check_notices
 from edgecron.client.notice_channels import ChannelFailed, Message
 from edgecron.client.notice_rules import load_recorded, sync_config
 from edgecron.client.notice_sending import NoticeSender

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.client.doctor_database import check_schedules
-from edgecron.client.doctor_files import Finding
+from edgecron.client.doctor_machine import Finding
+from edgecron.client.doctor_schedules import check_schedules
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import Reason
 from edgecron.model.listing import Idle, idle_words, standing_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from edgecron.client import Client
 from edgecron.client.doctor import check_all
-from edgecron.client.doctor_files import CheckStatus
+from edgecron.client.doctor_machine import CheckStatus
 from edgecron.model.choices import CatchUp, OnShutdown
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import UNLIMITED, Retention
