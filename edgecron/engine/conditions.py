@@ -172,7 +172,7 @@ class ConditionWatch:
     def _ask(self, condition: MachineCondition, *, revision: int) -> None:
         """Start the command of a condition, unless it is running or can't be started now."""
         # Not at the top: an engine without such conditions does not load it.
-        from edgecron.planning.condition_commands import command_claim, most_wait_ms
+        from edgecron.planning.condition_answers import command_claim, most_wait_ms
 
         now_ms = self._clock.monotonic_ms()
         self._commands = {key: one for key, one in self._commands.items() if one.until_ms > now_ms}
@@ -200,7 +200,7 @@ class ConditionWatch:
         return has_reports or bool(outcomes)
 
     def _take_answers(self, outcomes: Sequence[Outcome]) -> None:
-        from edgecron.planning.condition_commands import read_answer
+        from edgecron.planning.condition_answers import read_answer
 
         now_ms = self._clock.monotonic_ms()
         for outcome in outcomes:

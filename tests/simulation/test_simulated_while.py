@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from edgecron.client import Client
-from edgecron.engine.while_runs import LOST_MS
 from edgecron.model.choices import WhileLost
+from edgecron.planning.condition_answers import LOST_MS
 from tests.simulation.invariants import check
 from tests.simulation.test_simulated_conditions import Supply
 from tests.simulation.test_simulation import START_MS, model_of, quiesce, spec
