@@ -31,13 +31,11 @@ from edgecron.base.paths import user_name
 from edgecron.base.safetext import clean
 from edgecron.cli.backup import contents_words
 from edgecron.cli.session import Session
-from edgecron.views.phrases import count_words
+from edgecron.views.phrases import count_words, named_words
 
 if TYPE_CHECKING:
     from edgecron.client.restore import Restoration, Restored
     from edgecron.store.sqlite.copies import StoredCommand
-
-_MOST_NAMED = 5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -136,20 +134,14 @@ def _lines(cli: Session, restoration: Restoration, done: Restored) -> list[str]:
             f" cancelled; see: {cli.command('history --status cancelled')}"
         )
     if done.skipped:
-        lines.append(f"skipped the times missed since the backup: {_names(done.skipped)}")
+        lines.append(f"skipped the times missed since the backup: {named_words(done.skipped)}")
     if done.due:
         are = "is" if len(done.due) == 1 else "are"
         lines.append(
             f"{count_words(len(done.due), 'schedule')} {are} due since the backup was made,"
-            f" and --catch-up of each decides: {_names(done.due)}"
+            f" and --catch-up of each decides: {named_words(done.due)}"
         )
     return lines
-
-
-def _names(names: tuple[str, ...]) -> str:
-    more = len(names) - _MOST_NAMED
-    shown = ", ".join(names[:_MOST_NAMED])
-    return shown if more <= 0 else f"{shown} and {more} more"
 
 
 def _object(restoration: Restoration, done: Restored) -> dict[str, Any]:

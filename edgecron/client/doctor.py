@@ -35,7 +35,7 @@ from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.runner import THREADS
 from edgecron.supervisor.state_files import lock_path
-from edgecron.views.phrases import count_words, runner_words
+from edgecron.views.phrases import count_words, named_words, runner_words
 from edgecron.views.schedule_words import behind_words, removal_words
 from edgecron.views.times import clock_set_words
 
@@ -265,13 +265,12 @@ def _none_at_work(queue: str, count: int, *, is_any_alive: bool, command: Comman
 def _absent(client: Client, schedules: list[Schedule], *, command: Command) -> Finding:
     """Report schedules of a program that no running version of the program takes."""
     first, is_one = schedules[0], len(schedules) == 1
-    named = ", ".join(one.name for one in schedules[:_MOST_NAMED])
-    more = f", and {len(schedules) - _MOST_NAMED} more" if len(schedules) > _MOST_NAMED else ""
+    named = named_words([one.name for one in schedules])
     words = absence_words(client, first, them="it" if is_one else "them")
     if first.vanished_at is None:
-        return warning("engines", f"{named}{more}: {words}", hint="start that version")
+        return warning("engines", f"{named}: {words}", hint="start that version")
     hint = removal_words(first.name if is_one else "NAME", command=command)
-    return warning("vanished", f"{named}{more}: {words}", hint=hint)
+    return warning("vanished", f"{named}: {words}", hint=hint)
 
 
 def _who_clears_up(states: Sequence[EngineState], *, command: Command) -> str:
@@ -287,12 +286,11 @@ def check_runs(client: Client, states: Sequence[EngineState], *, command: Comman
         row for row in _orphans(client, others) if not others.supervisor_is_alive(row.supervisor_id)
     ]
     if lost:
-        named = ", ".join(f"run {row.execution_id} of {row.schedule}" for row in lost[:_MOST_NAMED])
-        more = f", and {len(lost) - _MOST_NAMED} more" if len(lost) > _MOST_NAMED else ""
+        named = named_words([f"run {row.execution_id} of {row.schedule}" for row in lost])
         return [
             warning(
                 "runs",
-                f"engine and supervisor are gone: {named}{more}",
+                f"engine and supervisor are gone: {named}",
                 hint=_who_clears_up(states, command=command),
             )
         ]

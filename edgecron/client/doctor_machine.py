@@ -19,7 +19,7 @@ from edgecron.client import Client
 from edgecron.client.engine_health import EngineState, holds_open
 from edgecron.engine.state_folder import engine_lock_path, find_root_risk
 from edgecron.supervisor.limits import find_subtree
-from edgecron.views.phrases import size_words
+from edgecron.views.phrases import named_words, size_words
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import ScheduleSpec
@@ -258,9 +258,6 @@ def _has_both(pid: int) -> bool:
     return _STANDARD.search(maps) is not None and _APSW.search(maps) is not None
 
 
-_MOST_NAMED = 5
-
-
 def limit_words(states: Sequence[EngineState], *, has_memory: bool, has_cpu: bool) -> str | None:
     """Say how the engine limits memory and processor time; None if nothing is to be limited.
 
@@ -316,7 +313,7 @@ def check_demands(
         found.append(
             warning(
                 "limits",
-                f"{_named(names['keep_awake'])}: this machine can't be kept awake",
+                f"{named_words(names['keep_awake'])}: this machine can't be kept awake",
                 hint="install systemd-inhibit (a part of systemd), or:"
                 f" {command('edit NAME --no-keep-awake')}",
             )
@@ -325,7 +322,7 @@ def check_demands(
         found.append(
             warning(
                 "limits",
-                f"{_named(names['wake'])}: the alarm {WAKE_ALARM} can't be set, so the machine"
+                f"{named_words(names['wake'])}: the alarm {WAKE_ALARM} can't be set, so the machine"
                 " does not wake",
                 hint=f"run the engine as root, or: {command('edit NAME --no-wake')}",
             )
@@ -355,8 +352,3 @@ def check_writes(states: Sequence[EngineState], *, budget_bytes: int | None) -> 
             )
         ]
     return [well("writes", f"engines write {words} to disks")]
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more

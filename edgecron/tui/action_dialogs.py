@@ -15,7 +15,13 @@ from edgecron.tui.actions import WordsFront, active_runs_of, names_of
 from edgecron.tui.dialogs import CheckResult, ConfirmDialog, Dialog, Field, Lines, ShowCheck
 from edgecron.tui.list_model import Targets
 from edgecron.views.acts import left_lines
-from edgecron.views.phrases import count_words, error_words, next_sentence, status_words
+from edgecron.views.phrases import (
+    count_words,
+    error_words,
+    named_words,
+    next_sentence,
+    status_words,
+)
 from edgecron.views.times import local_time, spoken_time
 
 _MOST_READ = 50  # schedules that are read one by one before a question
@@ -184,9 +190,8 @@ def removal_dialog(removal: Removal) -> Dialog[bool]:
     what = "it" if len(names) == 1 else "them"
     words = [_active_words(removal.active)]
     if removal.dependents:
-        words.append(
-            f"Schedules after {what} will not run again: {_first_names(removal.dependents)}."
-        )
+        named = named_words(removal.dependents, most=_MOST_NAMED)
+        words.append(f"Schedules after {what} will not run again: {named}.")
     if len(names) == 1:
         return ConfirmDialog(title, words, yes="remove", is_danger=True)
     number = str(len(names))
@@ -198,17 +203,12 @@ def removal_dialog(removal: Removal) -> Dialog[bool]:
 
     return Lines(
         title,
-        [_first_names(names), *words],
+        [named_words(names, most=_MOST_NAMED), *words],
         fields=[Field("how many")],
         check=check,
         yes="remove",
         is_danger=True,
     )
-
-
-def _first_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def _active_words(active: Sequence[Execution] | None) -> str:

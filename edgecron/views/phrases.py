@@ -60,8 +60,8 @@ _FLAG_WORDS = {
     "suspended": "suspended for a while",
     "state_refused": "its changes of state were too large to keep",
 }
-_MOST_NAMED = 10
-_MOST_LATE_NAMED = 5
+_MOST_NAMED = 5
+_MOST_UNREADABLE = 10
 
 
 def failure_words(execution: Execution) -> str:
@@ -319,13 +319,17 @@ def count_words(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
+def named_words(names: Sequence[str], *, most: int = _MOST_NAMED) -> str:
+    """`a, b and 3 more`: the first names, and how many others there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def unreadable_words(what: str, names: Sequence[str]) -> str:
     """Name runs or schedules that can't be read; empty if all can."""
     if not names:
         return ""
-    shown = ", ".join(name[:60] for name in names[:_MOST_NAMED])
-    if len(names) > _MOST_NAMED:
-        shown += f" and {len(names) - _MOST_NAMED} more"
+    shown = named_words([name[:60] for name in names], most=_MOST_UNREADABLE)
     return f"{what if len(names) == 1 else f'{what}s'} {shown} can't be read"
 
 
@@ -350,12 +354,12 @@ def late_words(late: LatePlaces) -> str:
     """Name the late runs that run now: `2 running, at most 2 (poll-a, poll-b); 30 more wait`."""
     counts = Counter(schedule for _, schedule in late.held_by)
     named = [f"{name} ({count} runs)" if count > 1 else name for name, count in counts.items()]
-    more = len(named) - _MOST_LATE_NAMED
-    by = ", ".join(named[:_MOST_LATE_NAMED]) + (f" and {more} more" if more > 0 else "")
     most = "" if late.places is None else f", at most {late.places}"
     waits = "waits" if late.waiting == 1 else "wait"
     wait = f"; {late.waiting:,} more {waits}" if late.waiting else ""
-    return f"{len(late.held_by)} running{most}" + (f" ({by})" if named else "") + wait
+    return (
+        f"{len(late.held_by)} running{most}" + (f" ({named_words(named)})" if named else "") + wait
+    )
 
 
 def runner_words(queue: str) -> str:
