@@ -6,7 +6,7 @@
     database_thread.py output_feed.py   threads that answer questions, and follow an output
     queries.py          screens and lists that read the database, at the rate that questions cost
     themes.py text_line.py   text styles and themes; single lines of text and of input
-    keys.py bindings.py key_line.py   keys: of the configuration, bound, named at the bottom
+    keys.py bindings.py   keys: of the configuration, bound to actions
 
     home.py             the first screen: schedules, upcoming runs, past runs
     list_view.py list_model.py filter_line.py   lists: the window and what it asks of a source,
@@ -15,7 +15,7 @@
     machine_screen.py   the machine's other schedules, read-only
     notice_screen.py    notices and whether they were sent, read-only
     timeline.py week.py   the next hours as a bar; how busy the coming week is
-    status.py           status line, banner, details of the line under the cursor
+    status.py           status line, banner, details of the line under the cursor, useful keys
 
     schedule_screen.py schedule_facts.py durations.py   one schedule, its facts, its chart
     run_screen.py run_facts.py   one run and its facts

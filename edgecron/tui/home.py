@@ -16,7 +16,6 @@ from edgecron.tui import run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.bindings import bindings
 from edgecron.tui.filter_line import FilterLine
-from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Span, Targets
 from edgecron.tui.list_view import LineView
 from edgecron.tui.notice_screen import NoticeScreen
@@ -24,6 +23,7 @@ from edgecron.tui.queries import DatabaseSource, ThrottledQuery
 from edgecron.tui.status import (
     Banner,
     Engines,
+    KeyLine,
     Overview,
     read_engines,
     read_overview,

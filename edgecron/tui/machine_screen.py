@@ -28,10 +28,10 @@ from edgecron.triggers import parse_trigger
 from edgecron.triggers.words import describe
 from edgecron.tui.bindings import bindings
 from edgecron.tui.dialogs import FactsDetail
-from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Column, Line, Span, pace_of
 from edgecron.tui.list_view import LineView, Source
 from edgecron.tui.queries import QueryScreen
+from edgecron.tui.status import KeyLine
 from edgecron.tui.text_line import Fact, Facts, Row, TextLine, Title, whole_parts
 from edgecron.tui.upcoming_list import UpcomingBar, UpcomingFires
 from edgecron.views.phrases import count_words

@@ -16,10 +16,10 @@ from edgecron.client.protocol import Client
 from edgecron.model.notices import Notice, NoticeStatus
 from edgecron.tui.bindings import bindings
 from edgecron.tui.dialogs import FactsDetail
-from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Column, Line
 from edgecron.tui.list_view import LineView, Source
 from edgecron.tui.queries import QueryScreen, ThrottledQuery
+from edgecron.tui.status import KeyLine
 from edgecron.tui.text_line import Fact, Facts, Row, TextLine, Title
 from edgecron.views.notice_words import delivery_words, event_words, notice_title
 from edgecron.views.phrases import count_words

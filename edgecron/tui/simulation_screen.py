@@ -16,10 +16,10 @@ from edgecron.client.protocol import Client
 from edgecron.planning.simulation import SimulatedSchedule, Simulation
 from edgecron.tui.bindings import bindings
 from edgecron.tui.dialogs import FactsDetail
-from edgecron.tui.key_line import KeyLine
 from edgecron.tui.list_model import Column, Line, Span
 from edgecron.tui.list_view import LineView, Source
 from edgecron.tui.queries import QueryScreen
+from edgecron.tui.status import KeyLine
 from edgecron.tui.text_line import Cells, Fact, Facts, Row, TextLine, Title
 from edgecron.tui.week import CELLS, SHADE_STYLES, shade
 from edgecron.views.phrases import count_words
