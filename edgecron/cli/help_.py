@@ -16,7 +16,7 @@ from edgecron.cli.parser import GLOBALS, global_parser, parser_of
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import CANT_MOVE, terminal_columns
 from edgecron.cli.topics import TOPIC_GROUPS, TOPICS, format_topic, read_topic
-from edgecron.formats.config_settings import example_text
+from edgecron.formats.config_files import example_text
 
 _MAN = "--man"
 _NO_PAGER = "--no-pager"

@@ -1,4 +1,4 @@
-"""Read a configuration file: check who can change it, and every word in it."""
+"""Read a configuration file: check who can change it, and every word in it. Write an example."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.base.files import find_weakness, has_other_users
 from edgecron.base.paths import is_root
 from edgecron.base.values import NamedTuple
-from edgecron.formats.config_settings import FORMER_KEYS, SECTIONS, SETTINGS, Text, example_of
+from edgecron.formats.config_settings import FORMER_KEYS, SECTIONS, SETTINGS, Setting, Text
 from edgecron.formats.notify_rules import ReadRule, read_rules
-from edgecron.formats.toml import MOST_LEVELS, explain_fault, find_lines, find_too_deep
+from edgecron.formats.toml import MOST_LEVELS, explain_fault, find_lines, find_too_deep, write_value
 
 MOST_BYTES = 1024 * 1024
 NOTIFY = "notify"  # the table of the rules for notices
@@ -253,3 +253,50 @@ def _suggest(section: str, name: str) -> str | None:
     by_name = {setting.name: setting.key for setting in reversed(SETTINGS.values())}
     elsewhere = suggest(word, by_name, cutoff=_ALIKE)
     return None if elsewhere is None else by_name[elsewhere]
+
+
+_HEAD = """\
+# Settings of edgecron. The first of these that has a value decides: an option of the command line,
+# the variable EDGECRON_SECTION_KEY, the user's file, the system's file, the default. To see where
+# each value comes from: edgecron config show. Each line below is a default: to change it, remove
+# the #.
+"""
+_SAMPLES = {
+    "database": "/srv/edgecron/edgecron.db",
+    "url": "http://pi:8745",
+    "token_file": "~/.config/edgecron/token",
+    "limits.max_running": 8,
+    "limits.burst": 10,
+    "defaults.max_late": "24h",
+    "defaults.max_running": 1,
+    "defaults.env_file": "~/.config/edgecron/job.env",
+    "defaults.cwd": "~",
+}
+
+
+def example_text() -> str:
+    """Write a file in which every setting is a comment."""
+    parts = [_HEAD]
+    for section, words in SECTIONS.items():
+        lines = [f"# {words[:1].upper()}{words[1:]}"]
+        lines += [f"[{section}]"] if section else []
+        lines += [_line(setting) for setting in SETTINGS.values() if setting.section == section]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def example_of(setting: Setting) -> str:
+    """Write a hint with a value that a setting can have."""
+    return f"for example: {setting.name} = {write_value(_sample(setting))}"
+
+
+def _sample(setting: Setting) -> Any:
+    """Return the default of a setting, else a sample, else none."""
+    return setting.default if setting.default is not None else _SAMPLES.get(setting.key, "none")
+
+
+def _line(setting: Setting) -> str:
+    value, words = _sample(setting), setting.help
+    if setting.default is None and value != "none":
+        words += f"; unless set: {setting.absent}"
+    return f"# {setting.name} = {write_value(value)}".ljust(36) + f"  # {words}"

@@ -7,7 +7,6 @@ texts. `what` names the setting in a message, as in `limits.burst is 'x', expect
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from enum import StrEnum
@@ -377,56 +376,3 @@ SETTINGS: dict[str, Setting] = {
 
 # Keys of the release before: see `FORMER_NAMES`.
 FORMER_KEYS = {f"defaults.{former}": f"defaults.{name}" for former, name in FORMER_NAMES.items()}
-
-
-_HEAD = """\
-# Settings of edgecron. The first of these that has a value decides: an option of the command line,
-# the variable EDGECRON_SECTION_KEY, the user's file, the system's file, the default. To see where
-# each value comes from: edgecron config show. Each line below is a default: to change it, remove
-# the #.
-"""
-_SAMPLES = {
-    "database": "/srv/edgecron/edgecron.db",
-    "url": "http://pi:8745",
-    "token_file": "~/.config/edgecron/token",
-    "limits.max_running": 8,
-    "limits.burst": 10,
-    "defaults.max_late": "24h",
-    "defaults.max_running": 1,
-    "defaults.env_file": "~/.config/edgecron/job.env",
-    "defaults.cwd": "~",
-}
-
-
-def example_text() -> str:
-    """Write a file in which every setting is a comment."""
-    parts = [_HEAD]
-    for section, words in SECTIONS.items():
-        lines = [f"# {words[:1].upper()}{words[1:]}"]
-        lines += [f"[{section}]"] if section else []
-        lines += [_line(setting) for setting in SETTINGS.values() if setting.section == section]
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
-
-
-def toml_text(value: Any) -> str:
-    """Write a text, number or array as TOML."""
-    # Arrays of texts, texts and numbers are the same in both.
-    return json.dumps(value, ensure_ascii=False)
-
-
-def example_of(setting: Setting) -> str:
-    """Write a hint with a value that a setting can have."""
-    return f"for example: {setting.name} = {toml_text(_sample(setting))}"
-
-
-def _sample(setting: Setting) -> Any:
-    """Return the default of a setting, else a sample, else none."""
-    return setting.default if setting.default is not None else _SAMPLES.get(setting.key, "none")
-
-
-def _line(setting: Setting) -> str:
-    value, words = _sample(setting), setting.help
-    if setting.default is None and value != "none":
-        words += f"; unless set: {setting.absent}"
-    return f"# {setting.name} = {toml_text(value)}".ljust(36) + f"  # {words}"

@@ -6,7 +6,8 @@ import pytest
 
 from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.formats.config import Config, load, variable_of
-from edgecron.formats.config_settings import SECTIONS, SETTINGS, example_text
+from edgecron.formats.config_files import example_text
+from edgecron.formats.config_settings import SECTIONS, SETTINGS
 from edgecron.formats.config_values import default_policies, option_defaults, retention_values
 from edgecron.model.claim import OUTPUT_CAP_BYTES
 from edgecron.model.options import Policies
