@@ -25,7 +25,7 @@
     action_screen.py action_flow.py   actions: their keys, and the way from a key to a notice
     action_dialogs.py actions.py   their questions, and what they do
     form.py form_widgets.py form_fields.py form_check.py   the form of a schedule
-    dialogs.py palette.py help.py   what opens over a screen
+    dialogs.py palette.py   what opens over a screen; all actions, and help
 
     terminal.py web.py  the terminal, or a browser instead
     own_engine.py       an engine as a child process

@@ -206,7 +206,7 @@ class Dashboard(DatabaseApp):
             await self.run_action(action, node)
 
     def action_help(self) -> None:
-        from edgecron.tui.help import Help
+        from edgecron.tui.palette import Help
 
         self.push_screen(Help(self.labels))
 

@@ -12,9 +12,8 @@ from edgecron.formats.config import Config
 from edgecron.formats.config_keys import ACTIONS
 from edgecron.model.filters import rank_of
 from edgecron.tui.app import Appearance
-from edgecron.tui.help import help_lines
 from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of
-from edgecron.tui.palette import Item, find_items
+from edgecron.tui.palette import Item, find_items, help_lines
 from edgecron.tui.status import footer_spans
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec

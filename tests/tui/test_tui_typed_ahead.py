@@ -10,8 +10,8 @@ from textual import events
 
 from edgecron.tui.dialogs import ConfirmDialog, Lines
 from edgecron.tui.form import ScheduleForm
-from edgecron.tui.help import Help
 from edgecron.tui.home import HomeScreen
+from edgecron.tui.palette import Help
 from edgecron.tui.run_screen import RunScreen
 from edgecron.tui.text_line import LineInput
 from tests.support.scene import Scene, make_scene
