@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import Conflict
 from edgecron.client.opening import TRIES
 from edgecron.client.protocol import Client
-from edgecron.client.remote_requests import ChangeWatch, asked, choice_fields
-from edgecron.client.remote_runs import RemoteRuns
+from edgecron.client.remote_requests import ChangeWatch, RemoteRuns, asked, choice_fields
 from edgecron.client.resource_functions import View
 from edgecron.formats.document_plan import Action
 from edgecron.model.listing import SchedulePage

@@ -1,8 +1,9 @@
-"""Requests to the server of another machine, the methods that are one request, and its changes."""
+"""Requests to the server of another machine: those of one line, its changes, and its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -14,11 +15,17 @@ from edgecron.base.units import from_ms
 from edgecron.client.protocol import Client
 from edgecron.client.remote_server import ServerTime
 from edgecron.client.resources import resource_types
+from edgecron.model.choices import Status
+from edgecron.model.listing import ALL_RUNS, RunChoice, RunPage
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
+    from edgecron.client.following import BegunRuns, Piece
     from edgecron.client.remote_connection import Connector, ServerConnection
+    from edgecron.client.resource_functions import Begun, Printed
     from edgecron.model.listing import Choice
+    from edgecron.model.run import Execution
+    from edgecron.model.schedule import ScheduleSpec
 
 
 P = ParamSpec("P")
@@ -138,3 +145,202 @@ class ChangeWatch:
 
     def close(self) -> None:
         self._connection.close()
+
+
+_MOST_RUNS = 1000
+# While the server holds a request, the client can't check whether anything looks after the run.
+_HELD_QUEUED_S = 2.0
+_Ask = Callable[..., Any]
+
+
+class RemoteRuns(Requests):
+    """Read runs, follow them and start them."""
+
+    execution = asked(Client.execution)
+    run_page = asked(Client.run_page)
+    run_bounds = asked(Client.run_bounds)
+    waiting_runs = asked(Client.waiting_runs)
+    last_run = asked(Client.last_run)
+    last_failure = asked(Client.last_failure)
+    output = asked(Client.output)
+    cancel = asked(Client.cancel)
+
+    def history(
+        self, name: str | None = None, *, choice: RunChoice = ALL_RUNS, limit: int = 20
+    ) -> list[Execution]:
+        return self.history_page(name, choice=choice, limit=limit).runs
+
+    def history_page(
+        self, name: str | None = None, *, choice: RunChoice = ALL_RUNS, limit: int = 20
+    ) -> RunPage:
+        found, before_id = RunPage([], []), choice.before_id
+        while len(found.runs) < limit:
+            size = min(limit - len(found.runs), _MOST_RUNS)
+            page: RunPage = self.request(
+                "history_page",
+                schedule=name,
+                status=choice.statuses,
+                cause=choice.causes,
+                before=before_id,
+                since=choice.since,
+                until=choice.until,
+                limit=size,
+                former=choice.with_former,
+            )
+            found.runs.extend(page.runs)
+            found.unreadable.extend(page.unreadable)
+            if len(page.runs) < size:
+                break
+            before_id = page.runs[-1].id
+        return found
+
+    def next_attempt(self, execution: Execution) -> Execution | None:
+        found: Execution | None = self.request("next_attempt", execution_id=execution.id)
+        return found
+
+    def spec_of(self, execution: Execution) -> ScheduleSpec | None:
+        found: ScheduleSpec | None = self.request("spec_of", execution_id=execution.id)
+        return found
+
+    def is_supervised(self, execution: Execution) -> bool:
+        found: bool = self.request("is_supervised", execution_id=execution.id)
+        return found
+
+    def follower(self, execution_id: int, *, position: int = 0) -> RemoteFollower:
+        return RemoteFollower(
+            self.request, self._connector.open(self._time), execution_id, position=position
+        )
+
+    def later_runs(self, name: str, *, known: Execution | None) -> RemoteLaterRuns:
+        begun = self.request("begun_runs", name=name, known=None if known is None else known.id)
+        return RemoteLaterRuns(self.request, self._connector.open(self._time), begun)
+
+    def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
+        """Send a fresh key: if the answer is lost, the request can be repeated."""
+        return self.run_once(name, key=os.urandom(16).hex(), payload=payload)
+
+    def run_once(
+        self,
+        name: str,
+        *,
+        key: str,
+        payload: str | None = None,
+        asked_at: datetime | None = None,
+    ) -> list[Execution]:
+        check_schedule(name)
+        found: list[Execution] = self._connection.ask_keyed(
+            "run_once",
+            name=name,
+            key=key,
+            payload_text=payload,
+            asked_at=asked_at or self.now(),
+        )
+        return found
+
+
+class RemoteFollower:
+    """The output of a run on another machine: a Follower."""
+
+    def __init__(
+        self, ask: _Ask, connection: ServerConnection, execution_id: int, *, position: int
+    ) -> None:
+        self._ask = ask
+        self._connection = connection
+        self.execution_id = execution_id
+        self._position = position
+        self._status: Status | None = None  # of the run, as last read
+        self._pieces: list[Piece] = []  # received, and not read yet
+        self.is_silent = False  # the last wait ended without news
+
+    def __enter__(self) -> RemoteFollower:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @property
+    def is_due_for_check(self) -> bool:
+        """Whether nothing was heard for a while: check whether anything looks after the run."""
+        return self.is_silent
+
+    def read(self, execution: Execution) -> list[Piece]:
+        """Return what came since the last call; `execution` is the run as it is now."""
+        self._status = execution.status
+        found, self._pieces = self._pieces, []
+        return found
+
+    def read_kept(self, execution: Execution) -> list[Piece]:
+        """Return what the run has printed so far, if it is still kept."""
+        found = self.read(execution)
+        self._connection.close()  # Its request asks for the same output.
+        has_more = True
+        while has_more:
+            printed: Printed = self._ask(
+                "printed", execution_id=self.execution_id, position=self._position
+            )
+            found += self._take(printed)
+            has_more = printed.has_more
+        return found
+
+    def read_stored(self) -> Iterator[Piece]:
+        """Return the rest, after the end of the run was recorded."""
+        yield from self.read_kept(self._ask("execution", execution_id=self.execution_id))
+
+    def wait(self, also: Sequence[int] = (), *, until_s: float = 0.0) -> set[int]:
+        """Sleep until there can be news, or one of these descriptors is readable; return those."""
+        connection = self._connection
+        if not connection.is_begun:
+            status = self._status or Status.QUEUED
+            least_s = _HELD_QUEUED_S if status is Status.QUEUED else HELD_S
+            connection.begin(
+                "await_printed",
+                wait_s=min(max(least_s, until_s), HELD_S),
+                execution_id=self.execution_id,
+                position=self._position,
+                status=status,
+            )
+        ready, is_answered = connection.poll(also)
+        self.is_silent = False
+        if is_answered:
+            printed: Printed | None = connection.finish("await_printed")
+            self.is_silent = printed is None
+            if printed is not None:
+                self._pieces += self._take(printed)
+                self._status = printed.run.status
+        return ready
+
+    def _take(self, printed: Printed) -> list[Piece]:
+        pieces: list[Piece] = [(skipped, chunk) for skipped, chunk in printed.chunks]
+        self._position += sum(skipped + len(chunk.content) for skipped, chunk in pieces)
+        return pieces
+
+
+class RemoteLaterRuns:
+    """The runs of a schedule on another machine: LaterRuns."""
+
+    is_due_for_check = True  # each wait is long
+
+    def __init__(self, ask: _Ask, connection: ServerConnection, told: BegunRuns) -> None:
+        self._ask = ask
+        self._connection = connection
+        self._told = told
+        self._begun: Begun | None = None
+
+    def wait(self) -> None:
+        """Sleep until a run may have begun."""
+        if self._begun is None:
+            self._connection.begin("await_begun", wait_s=HELD_S, told=self._told)
+            self._connection.poll()
+            self._begun = self._connection.finish("await_begun")
+
+    def find_next(self) -> Execution | None:
+        """Return the next run that has begun, each once; None if there is none yet."""
+        found: Begun | None = self._begun or self._ask("await_begun", told=self._told)
+        self._begun = None
+        if found is None:
+            return None
+        self._told = found.told
+        return found.run
