@@ -7,9 +7,9 @@
     edgecron prune --forget nightly                  its former definitions
 
 prune removes output first, by age and then by size. Then it removes runs by age, by their number
-per schedule, and by the size of the database. Former definitions that no run refers to go last. The
-oldest always go first. Limits that you do not give come from `edgecron config show retention`;
-`none` is no limit.
+per schedule, and by the size of the database. Former definitions that no run refers to go last, and
+notices that were sent: after 90 days, or beyond 5,000 of one rule. The oldest always go first.
+Limits that you do not give come from `edgecron config show retention`; `none` is no limit.
 
 prune never removes active runs, or the last run and the last success of a schedule. A schedule
 keeps its counts and last times. Engines continue meanwhile.
@@ -37,7 +37,14 @@ from edgecron.cli.session import Session
 from edgecron.cli.terminal import tell
 from edgecron.formats.config_values import retention_values
 from edgecron.model.options import NONE
-from edgecron.planning.retention import Kind, Reason, Retention, output_limit
+from edgecron.planning.retention import (
+    NOTICE_AGE_S,
+    NOTICE_COUNT,
+    Kind,
+    Reason,
+    Retention,
+    output_limit,
+)
 from edgecron.store.sqlite.retention import find_size
 from edgecron.views.phrases import size_words
 from edgecron.views.times import seconds_words
@@ -201,6 +208,7 @@ def _rows(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[tupl
         Kind.RUN: "runs",
         Kind.SCHEDULE: "removed schedules",
         Kind.REVISION: "former definitions",
+        Kind.NOTICE: "notices",
     }
     return [
         (
@@ -215,6 +223,10 @@ def _rows(pruned: Pruned, retention: Retention, *, is_of_one: bool) -> list[tupl
 
 def _why(removed: Removed, retention: Retention, *, is_of_one: bool) -> str:
     is_output = removed.kind is Kind.OUTPUT
+    if removed.kind is Kind.NOTICE:
+        is_old = removed.reason is Reason.AGE
+        age = f"older than {seconds_words(NOTICE_AGE_S)}"
+        return age if is_old else f"more than {NOTICE_COUNT:,} of one rule"
     if removed.reason is Reason.AGE:
         age_s = retention.output_age_s if is_output else retention.history_age_s
         return f"older than {seconds_words(age_s or 0)}"

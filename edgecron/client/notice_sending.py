@@ -118,7 +118,6 @@ class NoticeSender:
                 break
             # What happens meanwhile is looked at soon.
             self._pause(max(0, min(wait_ms, _LOOK_MS)) / 1000)
-        outbox.remove_old_notices(self._client.store, now_ms=self._now_ms())
         return sent
 
     def _note_stalled_engines(self) -> None:

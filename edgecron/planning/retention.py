@@ -30,6 +30,8 @@ _ENOUGH_YOUNG = 10
 # `show --changes` need it.
 _UNDO_AGE_S = 30 * DAY_S
 _UNDO_COUNT = 20
+NOTICE_AGE_S = 90 * DAY_S  # of a notice that was sent or given up
+NOTICE_COUNT = 5_000  # of each rule: a job that runs each minute has two pings each time
 
 
 class Reason(StrEnum):
@@ -48,6 +50,7 @@ class Kind(StrEnum):
     RUN = "run"  # a row, with its output
     SCHEDULE = "schedule"  # that a person removed, after its last run
     REVISION = "revision"  # a former definition of a schedule
+    NOTICE = "notice"  # that was sent or given up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,7 @@ class Limits:
     history_count: int | None
     database_bytes: int | None
     replaced_before_ms: int | None = None  # a former definition was replaced
+    noticed_before_ms: int | None = None  # the event of a notice
 
 
 def limits_at(
@@ -118,6 +122,7 @@ def limits_at(
         history_count=retention.history_count,
         database_bytes=retention.database_bytes,
         replaced_before_ms=_before_ms(_UNDO_AGE_S, aged_ms) if is_trusted else None,
+        noticed_before_ms=_before_ms(NOTICE_AGE_S, aged_ms) if is_trusted else None,
     )
 
 

@@ -16,12 +16,7 @@ from edgecron.client.notice_rules import load_recorded, sync_config
 from edgecron.client.notice_sending import NoticeSender
 from edgecron.engine.step import Hosting
 from edgecron.formats.config import load
-from edgecron.model.notices import NewNotice, NoticeEvent
-from edgecron.planning.notices import Judged
-from edgecron.store.sqlite import notices as store
-from edgecron.store.sqlite import outbox
 from edgecron.store.sqlite.copies import renew_identity
-from edgecron.store.sqlite.outbox import find_notices
 from tests.support.mailbox import OPS, Mailbox
 from tests.support.servers import wait_until
 from tests.support.story import Story
@@ -259,28 +254,3 @@ def test_an_engine_starts_a_process_that_failed_after_a_minute(tmp_path: Path) -
         counts.append(len(started))
 
     assert counts == [1, 1, 1, 2]
-
-
-def test_a_chatty_rule_keeps_5000_notices_and_takes_none_of_another(mailbox: Open) -> None:
-    box = mailbox(f'[notify.mon]\nping = "http://127.0.0.1:1/{{schedule}}"\n{OPS}')
-    box.story.add("job", "0 * * * *", code=1)
-    box.pass_s(HOUR_S)
-    client = box.story.client
-    now_ms = box.story.world.clock.now_ms()
-    many = [NewNotice("mon", NoticeEvent.STARTED, now_ms + number) for number in range(5_010)]
-    store.write_judged(
-        client.store,
-        Judged(many, {}, {}),
-        details=[{}] * len(many),
-        due_ms=[one.at_ms for one in many],
-        until_id=0,
-    )
-    ids = [one.id for one in find_notices(client.store, before_id=None, limit=5_010, rule="mon")]
-    for number, at in enumerate(range(0, len(ids), 10)):
-        outbox.note_sent(client.store, ids[at : at + 10], now_ms=now_ms + number)
-
-    outbox.remove_old_notices(client.store, now_ms=now_ms)
-
-    kept = Counter(one.rule for one in client.notices(limit=10_000))
-    assert kept["ops"] == 1
-    assert kept["mon"] == 5_000

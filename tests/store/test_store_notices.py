@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from edgecron.model.choices import Status
-from edgecron.store.sqlite import notices, outbox
+from edgecron.store.sqlite import notices
 from edgecron.store.sqlite.store import SqliteStore
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.specs import make_spec
@@ -134,20 +132,3 @@ def test_a_trouble_of_many_runs_is_read_in_order(bench: Bench, status: Status) -
     run_once(bench, status)
 
     assert sorted(happened(bench.store)) == [(name, status.value) for name in ("a", "b", "c")]
-
-
-def test_old_notices_are_removed_once_they_are_final(bench: Bench) -> None:
-    day = 86_400_000
-    add_notice: Callable[[str, int | None], object] = lambda status, due: bench.store.change(  # noqa: E731
-        """INSERT INTO notices (rule, event, at, detail, status, due_at, sent_at)
-           VALUES ('ops', 'failed', :at, '{}', :status, :due, iif(:status = 'sent', :at, NULL))""",
-        {"at": bench.now - 91 * day, "status": status, "due": due},
-    )
-    with bench.store.transaction():
-        add_notice("sent", None)
-        add_notice("waiting", bench.now)
-
-    outbox.remove_old_notices(bench.store, now_ms=bench.now)
-
-    found = outbox.find_notices(bench.store, before_id=None, limit=10, rule=None)
-    assert [one.status for one in found] == ["waiting"]

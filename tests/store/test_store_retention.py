@@ -19,6 +19,7 @@ from edgecron.planning.retention import (
     limits_at,
     sum_of,
 )
+from edgecron.store.sqlite import notices
 from edgecron.store.sqlite.old_runs import remove_runs
 from edgecron.store.sqlite.retention import find_size
 from edgecron.store.sqlite.retention import prune as prune_slices
@@ -736,3 +737,77 @@ def test_what_was_changed_since_it_was_looked_at_stays(bench: Bench, make_store:
         removed = remove_runs(bench.store, ids, now_ms=now)
 
     assert removed == ids[:-1]
+
+
+# Notices.
+
+
+def add_notices(bench: Bench, rule: str, *statuses: str, days_ago: float) -> None:
+    """Add notices of a rule, of events at one instant of the past."""
+    with bench.store.transaction():
+        bench.store.change_many(
+            """INSERT INTO notices (rule, event, at, detail, status, due_at, sent_at)
+               VALUES (:rule, 'failed', :at, '{}', :status,
+                   iif(:status = 'waiting', :at, NULL), iif(:status = 'sent', :at, NULL))""",
+            [
+                {"rule": rule, "at": bench.now - round(days_ago * DAY_S * 1000), "status": one}
+                for one in statuses
+            ],
+        )
+
+
+def kept_notices(bench: Bench) -> list[tuple[str, str, int]]:
+    """The notices that are left, as (rule, status, number of them)."""
+    rows = bench.store.rows("SELECT rule, status, count(*) FROM notices GROUP BY rule, status")
+    return [(row[0], row[1], row[2]) for row in rows]
+
+
+def test_notices_go_after_90_days_once_they_are_final(bench: Bench) -> None:
+    add_notices(bench, "ops", "sent", "given_up", "waiting", days_ago=91)
+    add_notices(bench, "ops", "sent", days_ago=89)
+    retention = keep(history_age_s=400 * DAY_S)
+
+    trial = prune(bench, retention, is_trial=True)
+    removed = prune(bench, retention)
+
+    assert counts(removed) == counts(trial) == {(Kind.NOTICE, Reason.AGE): 2}
+    assert kept_notices(bench) == [("ops", "sent", 1), ("ops", "waiting", 1)]
+
+
+def test_a_chatty_rule_keeps_5000_notices_and_takes_none_of_another(bench: Bench) -> None:
+    add_notices(bench, "chatty", *["sent"] * 3_000, *["given_up"] * 2_100, days_ago=1)
+    add_notices(bench, "other", "sent", days_ago=2)
+    retention = keep(history_age_s=400 * DAY_S)
+
+    trial = prune(bench, retention, is_trial=True)
+    removed = prune(bench, retention)
+
+    assert counts(removed) == counts(trial) == {(Kind.NOTICE, Reason.COUNT): 100}
+    assert kept_notices(bench) == [
+        ("chatty", "given_up", 2_100),
+        ("chatty", "sent", 2_900),
+        ("other", "sent", 1),
+    ]
+
+
+def test_a_pass_over_one_schedule_leaves_the_notices(bench: Bench) -> None:
+    bench.add()
+    add_notices(bench, "ops", "sent", days_ago=91)
+
+    assert prune(bench, keep(history_age_s=400 * DAY_S), name="backup") == []
+
+
+def test_what_no_sender_looked_at_is_forgotten_after_90_days(bench: Bench) -> None:
+    mark = {"name": "ops", "channel": "command", "wants_runs": 0, "words": "all"}
+    limits: dict[str, object] = {"late_ms": None, "slow_ms": None, "beat_ms": None}
+    notices.write_rules(bench.store, [mark | limits], source="f")
+    bench.add()
+    [old] = live(bench, 1, status=Status.FAILED)
+    later(bench, 91)
+    [young] = live(bench, 1, status=Status.FAILED)
+
+    prune(bench, keep(history_age_s=400 * DAY_S))
+
+    waiting = {one.execution_id for one in notices.find_happenings(bench.store, limit=10)}
+    assert old not in waiting
+    assert young in waiting

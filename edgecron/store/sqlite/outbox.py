@@ -1,6 +1,6 @@
 """The outbox: notices that are to be sent, and those that were.
 
-Only the process that sends notices changes them.
+Only the process that sends notices changes them. Retention removes final ones.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
 from edgecron.store.sqlite.connection import Database
 
-_KEPT_MS = 90 * 86_400_000  # final notices
-_MOST_KEPT = 5_000  # of each rule: a job that runs each minute has two pings each time
+_ROW_BYTES = 150  # of a notice, without what it says
 # No notice waits longer for its time, a place in its hour, or its next try.
 MOST_WAIT_MS = 2 * 3_600_000
 _NOTICE = """SELECT n.id, n.rule, n.event, n.at, n.status, s.name, n.execution_id, n.is_reminder,
@@ -147,29 +146,55 @@ def forget_waiting(database: Database, *, error: str) -> None:
     database.change("DELETE FROM watches")
 
 
-def remove_old_notices(database: Database, *, now_ms: int) -> None:
-    """Remove final notices that are older than 90 days, and those beyond 5000 of a rule."""
-    if database.row(
-        "SELECT 1 FROM notices WHERE due_at IS NULL AND at < :before LIMIT 1",
-        {"before": now_ms - _KEPT_MS},
-    ):
-        with database.transaction():
-            database.change(
-                "DELETE FROM notices WHERE due_at IS NULL AND at < :before",
-                {"before": now_ms - _KEPT_MS},
-            )
-    for (rule,) in database.rows("SELECT name FROM notify_rules"):
-        last = database.row(
-            """SELECT sent_at FROM notices WHERE rule = :rule AND sent_at IS NOT NULL
-               ORDER BY sent_at DESC LIMIT 1 OFFSET :most""",
-            {"rule": rule, "most": _MOST_KEPT},
-        )
-        if last is not None:
-            with database.transaction():
-                database.change(
-                    "DELETE FROM notices WHERE rule = :rule AND sent_at <= :last",
-                    {"rule": rule, "last": last[0]},
-                )
+def find_old(database: Database, *, before_ms: int, after_id: int, limit: int) -> dict[int, int]:
+    """Final notices of events before an instant, oldest first: their sizes in bytes, by id."""
+    return _sizes(
+        database,
+        """SELECT id, length(detail) FROM notices
+           WHERE due_at IS NULL AND at < :before AND id > :after ORDER BY id LIMIT :limit""",
+        {"before": before_ms, "after": after_id, "limit": limit},
+    )
+
+
+def find_excess(database: Database, *, most: int, after_id: int, limit: int) -> dict[int, int]:
+    """The final notices of each rule, without its newest: their sizes in bytes, by id."""
+    return _sizes(
+        database,
+        """SELECT id, size FROM (
+               SELECT id, length(detail) AS size,
+                   row_number() OVER (PARTITION BY rule ORDER BY id DESC) AS place
+               FROM notices WHERE due_at IS NULL)
+           WHERE place > :most AND id > :after ORDER BY id LIMIT :limit""",
+        {"most": most, "after": after_id, "limit": limit},
+    )
+
+
+def _sizes(database: Database, sql: str, values: dict[str, object]) -> dict[int, int]:
+    return {row[0]: row[1] + _ROW_BYTES for row in database.rows(sql, values)}
+
+
+def remove_notices(database: Database, ids: Sequence[int]) -> list[int]:
+    """Remove final notices; their ids. For the caller's transaction."""
+    rows = database.rows(
+        """DELETE FROM notices WHERE due_at IS NULL
+               AND id IN (SELECT value FROM json_each(:ids)) RETURNING id""",
+        {"ids": json.dumps(ids)},
+    )
+    return [row[0] for row in rows]
+
+
+def has_old_happenings(database: Database, *, before_ms: int) -> bool:
+    """Whether something that happened before an instant still waits for the rules."""
+    row = database.row("SELECT 1 FROM happenings WHERE at < :at LIMIT 1", {"at": before_ms})
+    return row is not None
+
+
+def forget_old_happenings(database: Database, *, before_ms: int) -> None:
+    """Forget what happened before an instant: no process has applied the rules to it.
+
+    For the caller's transaction.
+    """
+    database.change("DELETE FROM happenings WHERE at < :at", {"at": before_ms})
 
 
 def _notice_of(row: Sequence[Any]) -> Notice:

@@ -7,9 +7,18 @@ done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from edgecron.planning.corrections import HOUR_MS
-from edgecron.planning.retention import AgeWalk, Kind, Limits, Reason, Removed, batches_of
+from edgecron.planning.retention import (
+    NOTICE_COUNT,
+    AgeWalk,
+    Kind,
+    Limits,
+    Reason,
+    Removed,
+    batches_of,
+)
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.old_definitions import (
     MOST_ROWS,
@@ -29,6 +38,15 @@ from edgecron.store.sqlite.old_runs import (
     remove_runs,
     run_pages,
 )
+from edgecron.store.sqlite.outbox import (
+    find_excess,
+    find_old,
+    forget_old_happenings,
+    has_old_happenings,
+    remove_notices,
+)
+
+_MOST_FOUND = 2_000  # notices in one look
 
 
 def begin_pruning(database: Database, limits: Limits) -> Iterator[Removed | None] | None:
@@ -111,6 +129,7 @@ class _Pass:
             yield from self._unused_revisions()
             if self._schedule_id is None:
                 yield from self._removed_schedules()
+                yield from self._notices()
         except _TurnLost:
             return
 
@@ -328,4 +347,32 @@ class _Pass:
             with self._database.transaction():
                 self._keep_turn()
                 has_more = delete_owned(self._database, schedule_id)
+            yield None
+
+    # Notices.
+
+    def _notices(self) -> Iterator[Removed | None]:
+        before_ms = self._limits.noticed_before_ms
+        if before_ms is not None:
+            find = partial(find_old, self._database, before_ms=before_ms)
+            yield from self._remove_notices(find, Reason.AGE)
+            if not self._is_trial and has_old_happenings(self._database, before_ms=before_ms):
+                with self._database.transaction():
+                    self._keep_turn()
+                    forget_old_happenings(self._database, before_ms=before_ms)
+                yield None
+        find = partial(find_excess, self._database, most=NOTICE_COUNT)
+        yield from self._remove_notices(find, Reason.COUNT)
+
+    def _remove_notices(
+        self, find: Callable[..., dict[int, int]], reason: Reason
+    ) -> Iterator[Removed | None]:
+        """Remove what `find` finds, the oldest first, some at a time."""
+        after_id = 0
+        while sizes := find(after_id=after_id, limit=_MOST_FOUND):
+            after_id = max(sizes)
+            left = {one: size for one, size in sizes.items() if one not in self._tried[Kind.NOTICE]}
+            yield from self._remove(
+                Kind.NOTICE, reason, left, lambda ids: remove_notices(self._database, ids)
+            )
             yield None
