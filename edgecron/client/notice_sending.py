@@ -10,8 +10,9 @@ import fcntl
 import os
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +21,7 @@ from uuid import uuid4
 
 from edgecron.base.files import open_private
 from edgecron.base.paths import state_dir
+from edgecron.base.values import dataclass
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import ChannelFailed, Message
 from edgecron.client.notice_channels import send as send_over
@@ -27,12 +29,21 @@ from edgecron.client.notice_contents import NoticeContents, has_living_engine
 from edgecron.client.notice_rules import load_recorded
 from edgecron.client.side_processes import HEARTBEAT, HEARTBEAT_ERROR, NOTICES_ERROR
 from edgecron.formats.notify_rules import ReadRule
-from edgecron.model.notices import ChannelKind, Happening, NewNotice, Notice, NoticeEvent, Watched
+from edgecron.model.notices import (
+    Channel,
+    ChannelKind,
+    Happening,
+    NewNotice,
+    Notice,
+    NoticeEvent,
+    Watched,
+)
 from edgecron.planning.notices import (
     MOST_USUAL_RUNS,
     grouped_until,
     held_until,
     judge,
+    plan_pings,
     retry_at,
     send_at,
     usual_limit_ms,
@@ -57,6 +68,18 @@ _NICE = 5  # Running jobs come first.
 _SENDERS = 8  # threads: a broken channel does not hold up the others
 
 Send = Callable[[Any, Message], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Line:
+    """Messages that go out one after the other, up to the first that fails.
+
+    `replaced` is a ping that the first of them replaces.
+    """
+
+    channel: Channel
+    letters: deque[tuple[list[Notice], Message]]
+    replaced: Sequence[Notice] = ()
 
 
 @contextmanager
@@ -171,99 +194,132 @@ class NoticeSender:
         return usual_limit_ms(durations_ms)
 
     def send_due(self) -> int:
-        """Send the notices that are due, one message per rule; how many messages were sent."""
+        """Send due notices: one message per rule, and pings in order; how many were sent."""
         database = self._client.store
         due = outbox.find_due_notices(database, now_ms=self._now_ms(), limit=_MOST_AT_ONCE)
-        letters, begun = [], set[str]()  # and the rules that have one
+        lines, begun = [], set[str]()  # and the rules that have a message
         for group in sorted(self._group(due), key=lambda notices: notices[0].id):
-            letter = self._prepare(group, begun)
-            if letter is not None:
-                letters.append(letter)
+            line = self._prepare(group, begun)
+            if line is not None:
+                lines.append(line)
                 begun.add(group[0].rule)
         sent = 0
         with ThreadPoolExecutor(max_workers=_SENDERS, thread_name_prefix="edgecron-send") as pool:
-            sending = {
-                pool.submit(self._send, self._rules[notices[0].rule].channel, message): notices
-                for notices, message in letters
-            }
+            sending = {self._begin(pool, line): line for line in lines}
             # Record each as soon as it is sent: if this process dies, it is not sent again.
-            for future in as_completed(sending):
-                error = future.exception()
-                if error is not None and not isinstance(error, ChannelFailed):
-                    raise error
-                self._note(sending[future], error)
-                sent += error is None
+            while sending:
+                for future in wait(sending, return_when=FIRST_COMPLETED).done:
+                    line, error = sending.pop(future), future.exception()
+                    if error is not None and not isinstance(error, ChannelFailed):
+                        raise error
+                    self._note(line, error)
+                    sent += error is None
+                    if line.letters:
+                        sending[self._begin(pool, line)] = line
         return sent
 
-    def _note(self, notices: Sequence[Notice], error: ChannelFailed | None) -> None:
+    def _begin(self, pool: Executor, line: _Line) -> Future[None]:
+        notices, message = line.letters[0]
+        outbox.note_message(self._client.store, [one.id for one in notices], message.id)
+        return pool.submit(self._send, line.channel, message)
+
+    def _note(self, line: _Line, error: ChannelFailed | None) -> None:
+        """Record what became of the first message of a line. After a failure, the others wait."""
         database, now_ms = self._client.store, self._now_ms()
-        ids = [one.id for one in notices]
+        notices, _ = line.letters.popleft()
         if error is None:
-            outbox.note_sent(database, ids, now_ms=now_ms)
+            replaced = [one.id for one in line.replaced]
+            ids = [one.id for one in notices]
+            outbox.note_sent(database, ids, now_ms=now_ms, replaced=replaced)
+            line.replaced = ()
             return
-        first = notices[0]
-        retry_ms = retry_at(first.tries + 1, at_ms=first.at_ms, now_ms=now_ms)
+        line.letters.clear()
+        # The oldest counts the tries of all.
+        tried = line.replaced or notices
+        retry_ms = retry_at(tried[0].tries + 1, at_ms=tried[0].at_ms, now_ms=now_ms)
+        ids = [one.id for one in tried]
         outbox.note_not_sent(database, ids, error=error.message, retry_ms=retry_ms)
 
     def _group(self, due: Sequence[Notice]) -> Iterator[list[Notice]]:
         """Group notices by message: that of an earlier try, or one for each rule.
 
-        A ping is a message of its own.
+        Pings are grouped by schedule.
         """
 
-        def key(one: Notice) -> tuple[str, str, int]:
-            known = self._rules.get(one.rule)
-            is_ping = known is not None and known.rule.channel is ChannelKind.PING
-            return (one.rule, one.message or "", one.id if is_ping else 0)
+        def key(one: Notice) -> tuple[str, str]:
+            of_ping = one.schedule or ""
+            return (one.rule, of_ping if self._is_ping(one) else one.message or "")
 
         for _, group in groupby(sorted(due, key=key), key=key):
             yield list(group)
 
-    def _prepare(
-        self, notices: list[Notice], begun: Set[str]
-    ) -> tuple[list[Notice], Message] | None:
-        """Return a group with its message; None if none of the group is sent now.
+    def _is_ping(self, notice: Notice) -> bool:
+        known = self._rules.get(notice.rule)
+        return known is not None and known.rule.channel is ChannelKind.PING
 
-        `begun` are the rules that send a message now. Messages that could not be sent keep the
-        pauses, too: else a flood would follow when a dead network is back.
+    def _prepare(self, notices: list[Notice], begun: Set[str]) -> _Line | None:
+        """Return the messages of a group; None if none of the group is sent now.
+
+        `begun` are the rules that send a message now.
         """
-        database, now_ms = self._client.store, self._now_ms()
         known = self._rules.get(notices[0].rule)
         if known is None:  # Notices of a removed rule are given up with it.
             ids = [one.id for one in notices]
-            outbox.note_not_sent(database, ids, error=_UNREAD, retry_ms=now_ms + _UNREAD_MS)
+            retry_ms = self._now_ms() + _UNREAD_MS
+            outbox.note_not_sent(self._client.store, ids, error=_UNREAD, retry_ms=retry_ms)
             return None
-        notices = self._drop_untrue(notices)
+        if known.rule.channel is ChannelKind.PING:
+            return self._prepare_pings(notices, known)
+        return self._prepare_message(self._drop_untrue(notices), known, begun)
+
+    def _prepare_pings(self, due: Sequence[Notice], known: ReadRule) -> _Line | None:
+        database, now_ms = self._client.store, self._now_ms()
+        waiting = outbox.find_waiting(database, known.rule.name, schedule=due[0].schedule)
+        plan = plan_pings(waiting, now_ms=now_ms)
+        if not plan.send:
+            until_ms = waiting[0].due_ms or now_ms
+            ids = [one.id for one in due]
+            outbox.postpone_notices(database, ids, until_ms=until_ms, is_held=False)
+            return None
+        # The oldest counts the tries, until one of the newer ones is sent.
+        outbox.replace_notices(database, [one.id for one in plan.replaced[1:]])
+        letters = [([one], self._contents.ping_of(one, self._message_id(one))) for one in plan.send]
+        return _Line(channel=known.channel, letters=deque(letters), replaced=plan.replaced[:1])
+
+    def _prepare_message(
+        self, notices: list[Notice], known: ReadRule, begun: Set[str]
+    ) -> _Line | None:
+        """Return the message of notices of one rule; None if it is not sent now.
+
+        Messages that could not be sent keep the pauses, too: else a flood would follow when a dead
+        network is back.
+        """
         if not notices:
             return None
+        database, now_ms, rule = self._client.store, self._now_ms(), known.rule
         ids = [one.id for one in notices]
-        is_ping = known.rule.channel is ChannelKind.PING
         latest_ms = notices[0].at_ms + _MOST_BEHIND_MS
         if notices[0].tries == 0 and now_ms < latest_ms:
-            of_schedule = notices[0].schedule if is_ping else None
-            retry_ms = outbox.find_retry_ms(database, known.rule.name, schedule=of_schedule)
+            retry_ms = outbox.find_retry_ms(database, rule.name)
             if retry_ms is not None:
                 # It would fail, too. The notices of this time then go in one message.
                 behind_ms = min(max(retry_ms, now_ms + _BEHIND_MS), latest_ms)
                 outbox.postpone_notices(database, ids, until_ms=behind_ms, is_held=False)
                 return None
-        if not is_ping:
-            most = known.rule.most_per_hour
-            sent_ms = outbox.find_sent_ms(database, known.rule.name, limit=most)
-            until_ms = held_until(sent_ms, most_per_hour=most, now_ms=now_ms)
-            is_held = until_ms is not None
-            if until_ms is None:
-                last_ms = sent_ms[0] if sent_ms else None
-                is_begun = known.rule.name in begun
-                until_ms = grouped_until(now_ms if is_begun else last_ms, now_ms=now_ms)
-            if until_ms is not None:
-                outbox.postpone_notices(database, ids, until_ms=until_ms, is_held=is_held)
-                return None
-        message_id = notices[0].message or f"{database.uuid}.{notices[0].id}"
-        outbox.note_message(database, ids, message_id)
-        if is_ping:
-            return notices, self._contents.ping_of(notices[0], message_id)
-        return notices, self._contents.message_of(notices, message_id)
+        sent_ms = outbox.find_sent_ms(database, rule.name, limit=rule.most_per_hour)
+        until_ms = held_until(sent_ms, most_per_hour=rule.most_per_hour, now_ms=now_ms)
+        is_held = until_ms is not None
+        if until_ms is None:
+            last_ms = sent_ms[0] if sent_ms else None
+            until_ms = grouped_until(now_ms if rule.name in begun else last_ms, now_ms=now_ms)
+        if until_ms is not None:
+            outbox.postpone_notices(database, ids, until_ms=until_ms, is_held=is_held)
+            return None
+        message = self._contents.message_of(notices, self._message_id(notices[0]))
+        return _Line(channel=known.channel, letters=deque([(notices, message)]))
+
+    def _message_id(self, first: Notice) -> str:
+        return first.message or f"{self._client.store.uuid}.{first.id}"
 
     def _drop_untrue(self, notices: list[Notice]) -> list[Notice]:
         """Drop notices of engines that were stopped and have been started again."""

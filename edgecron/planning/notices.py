@@ -18,6 +18,7 @@ from edgecron.model.notices import (
     Happening,
     Incident,
     NewNotice,
+    Notice,
     NoticeEvent,
     NotifyRule,
     Watched,
@@ -360,3 +361,28 @@ def retry_at(tries: int, *, at_ms: int, now_ms: int) -> int | None:
     if now_ms - at_ms >= GIVE_UP_MS:
         return None
     return now_ms + min(_FIRST_RETRY_MS << min(tries - 1, 10), HOUR_MS)
+
+
+class PingPlan(NamedTuple):
+    """The pings of a schedule to send now, in order, and those that are never sent."""
+
+    send: Sequence[Notice]
+    replaced: Sequence[Notice]
+
+
+def plan_pings(waiting: Sequence[Notice], *, now_ms: int) -> PingPlan:
+    """Plan the pings of a rule about one schedule; `waiting` are all that wait, oldest first.
+
+    They go out in their order. If the oldest could not be sent, the others wait for its next try.
+    Only the newest end of a run is sent then, with the starts after it: a late ping of an earlier
+    success would hide a later failure.
+    """
+    oldest = waiting[0]
+    if oldest.tries == 0:
+        return PingPlan(waiting, ())
+    if oldest.due_ms is not None and oldest.due_ms > now_ms:
+        return PingPlan((), ())
+    newest = len(waiting) - 1
+    ends = (at for at in range(newest, -1, -1) if waiting[at].event is NoticeEvent.ENDED)
+    first = next(ends, newest)
+    return PingPlan(waiting[first:], waiting[:first])

@@ -113,9 +113,10 @@ def delivery_words(notice: Notice, *, zone: tzinfo, now: datetime) -> str:
         return near_time(from_ms(at_ms), zone=zone, now=now)
 
     if notice.sent_ms is not None:
-        tries = f", try {notice.tries}" if notice.tries > 1 else ""
-        return f"at {time(notice.sent_ms)}{tries}"
-    parts = [] if notice.error is None else [f"{notice.error} (try {notice.tries})"]
+        again = f", try {notice.tries}" if notice.tries > 1 else ""
+        return f"at {time(notice.sent_ms)}{again}"
+    tries = f" (try {notice.tries})" if notice.tries else ""
+    parts = [] if notice.error is None else [f"{notice.error}{tries}"]
     if notice.due_ms is not None:
         parts.append(f"{'again' if notice.tries else 'goes out'} at {time(notice.due_ms)}")
     return "; ".join(parts)

@@ -19,8 +19,9 @@ from edgecron.formats.config import load
 from edgecron.store.sqlite.copies import renew_identity
 from tests.support.mailbox import OPS, Mailbox
 from tests.support.servers import wait_until
-from tests.support.story import Story
+from tests.support.story import Story, a_spec
 
+PINGS = '[notify.mon]\nping = "http://127.0.0.1:1/{schedule}"\n'
 DAY_S = 86_400
 HOUR_S = 3_600
 
@@ -90,7 +91,7 @@ def test_a_message_that_a_channel_never_takes_holds_up_others_for_an_hour_at_mos
 def test_a_broken_monitor_of_one_schedule_does_not_hold_up_pings_of_another(
     mailbox: Open,
 ) -> None:
-    box = mailbox('[notify.mon]\nping = "http://127.0.0.1:1/{schedule}"\n')
+    box = mailbox(PINGS)
     box.story.add("gone", "*/10 * * * *")
     box.story.add("there", "*/10 * * * *")
     tries = Counter[str]()
@@ -106,8 +107,75 @@ def test_a_broken_monitor_of_one_schedule_does_not_hold_up_pings_of_another(
         NoticeSender(client, load_recorded(client), send=refuse_one, pause=box.pause).run()
 
     assert tries["there"] == 2 * 12
-    waiting = [one for one in box.notices() if one.schedule == "gone" and one.tries == 0]
-    assert len(waiting) >= 4
+    assert 0 < tries["gone"] < tries["there"]
+
+
+def test_pings_of_a_schedule_go_out_in_order(mailbox: Open) -> None:
+    box = mailbox(PINGS)
+    box.story.add("job", "0 * * * *", lasts_s=0)
+    for _ in range(3):
+        box.story.after_s(HOUR_S)
+
+    box.deliver()
+
+    assert [one.path for one in box.letters] == ["/start", ""] * 3
+    assert len({one.run for one in box.letters}) == 3
+
+
+def test_a_late_ping_of_a_success_does_not_hide_a_newer_failure(mailbox: Open) -> None:
+    box = mailbox(PINGS)
+    box.story.add("job", "*/10 * * * *")
+    box.failure = "no network"
+    box.pass_s(600, steps=3)
+    box.story.client.edit("job", lambda one: a_spec("job", "*/10 * * * *", code=5))
+    box.pass_s(600, steps=9)
+    box.failure = None
+
+    box.pass_s(600, steps=6)
+
+    first, *later = [one.path for one in box.letters]
+    assert first == "/5"
+    assert set(later) == {"/start", "/5"}
+    given_up = [one for one in box.notices() if one.status == "given_up"]
+    assert {one.error for one in given_up} == {"a newer ping of its schedule took its place"}
+    assert statuses(box) == {"sent": len(box.letters), "given_up": len(given_up)}
+    sent = [one.id for one in sorted(box.notices(), key=lambda one: one.sent_ms or 0)]
+    assert sent == sorted(sent)
+
+
+def test_while_a_monitor_is_dead_the_pauses_grow_and_few_pings_wait(mailbox: Open) -> None:
+    box = mailbox(PINGS)
+    box.story.add("job", "* * * * *")
+    box.failure = "no network"
+    tries = 0
+
+    def refuse(channel: object, message: Message) -> None:
+        nonlocal tries
+        tries += 1
+        raise ChannelFailed("no network")
+
+    for _ in range(6 * 60):
+        box.story.after_s(60)
+        client = box.story.client
+        NoticeSender(client, load_recorded(client), send=refuse, pause=box.pause).run()
+
+    waiting = [one for one in box.notices() if one.due_ms is not None]
+    assert 8 < tries < 20
+    assert len(waiting) < 2 * 70  # The newest of at most an hour.
+
+
+def test_a_start_after_an_unsent_end_follows_it(mailbox: Open) -> None:
+    box = mailbox(PINGS)
+    box.story.add("job", "0 * * * *", lasts_s=1800)
+    box.failure = "no network"
+    box.pass_s(HOUR_S)  # the start
+    box.pass_s(1805)  # the end
+    box.pass_s(1800)  # another start
+    box.failure = None
+
+    box.pass_s(900)
+
+    assert [one.path for one in box.letters] == ["", "/start"]
 
 
 def test_a_message_is_on_record_as_sent_although_another_one_fails_badly(mailbox: Open) -> None:

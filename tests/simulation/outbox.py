@@ -3,7 +3,8 @@
 O1: each end of a run has exactly one notice. O2: the failure of a schedule and its recovery have
 their notices in turn. O3: no notice is lost: each is sent in the end. O4: a notice belongs to one
 message, whose id and content stay, however often it is sent. O5: each missed, late, slow and silent
-run is told, and told once until a run of its schedule is well again.
+run is told, and told once until a run of its schedule is well again. O6: the pings of a schedule
+arrive in order, and the newest one arrives; only older ones can be left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from edgecron.client.notice_channels import Message
 from edgecron.model.notices import Notice, NoticeEvent
 from tests.simulation.world import World
 
-EACH, OPS, TIMES = "each", "ops", "times"  # rules: of each run, of failures, and of the others
+# Rules: of each run, of failures, of the others, and a monitor.
+EACH, OPS, TIMES, PINGS = "each", "ops", "times", "pings"
 LATE_MS, SLOW_MS, STALL_MS = 20_000, 8_000, 5_000
 JUDGED = (NoticeEvent.MISSED, NoticeEvent.LATE, NoticeEvent.SLOW, NoticeEvent.STALLED)
 
@@ -117,8 +119,11 @@ def check_outbox(world: World, diary: Diary, received: list[Message]) -> None:
     rows = read_rows(world)
     _check_ends(rows, notices)
     _check_turns(notices)
-    assert {one.status for one in notices} == {"sent"}, "O3"
-    _check_messages(notices, received)
+    told = [one for one in notices if one.rule != PINGS]
+    assert {one.status for one in told} == {"sent"}, "O3"
+    _check_messages(told, [one for one in received if not one.schedule])
+    pings = [one for one in notices if one.rule == PINGS]
+    _check_pings(pings, [one for one in received if one.schedule])
     for event in JUDGED:
         told = [one for one in notices if one.rule == TIMES and one.event is event]
         for schedule in {row.schedule for row in rows.values()}:
@@ -150,6 +155,17 @@ def _check_messages(notices: list[Notice], received: list[Message]) -> None:
         assert contents.setdefault(message.id, ids) == ids, f"O4 {message.id}"
     carried = Counter(notice_id for ids in contents.values() for notice_id in ids)
     assert carried == Counter(one.id for one in notices), "O3 O4"
+
+
+def _check_pings(notices: list[Notice], received: list[Message]) -> None:
+    arrived: defaultdict[str | None, list[str | None]] = defaultdict(list)
+    for message in received:
+        arrived[message.schedule].append(message.id)
+    places = {one.message: place for place, one in enumerate(notices)}
+    for name, ids in arrived.items():
+        assert ids == sorted(ids, key=lambda one: places[one]), f"O6 {name} {ids}"
+    newest = {one.schedule: one for one in notices}
+    assert {one.status for one in newest.values()} == {"sent"}, "O6"
 
 
 def _check_trouble(

@@ -17,6 +17,7 @@ from tests.simulation.outbox import (
     EACH,
     LATE_MS,
     OPS,
+    PINGS,
     SLOW_MS,
     STALL_MS,
     TIMES,
@@ -38,6 +39,7 @@ RULES = (
     f'[notify.{TIMES}]\ncommand = ["c"]\nremind = "none"\nmost_per_hour = 1000\n'
     f'events = ["missed", "stalled"]\nlate_after = "{LATE_MS // 1000}s"\n'
     f'slow_after = "{SLOW_MS // 1000}s"\n'
+    f'[notify.{PINGS}]\nping = "http://127.0.0.1:1/{{schedule}}"\n'
 )
 SPECS = (
     spec("good", 40, lasts_s=4),

@@ -12,6 +12,7 @@ from typing import Any
 from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
 from edgecron.store.sqlite.connection import Database
 
+_REPLACED = "a newer ping of its schedule took its place"
 _ROW_BYTES = 150  # of a notice, without what it says
 # No notice waits longer for its time, a place in its hour, or its next try.
 MOST_WAIT_MS = 2 * 3_600_000
@@ -52,16 +53,22 @@ def find_sent_ms(database: Database, rule: str, *, limit: int) -> list[int]:
     return [row[0] for row in rows]
 
 
-def find_retry_ms(database: Database, rule: str, *, schedule: str | None) -> int | None:
-    """When a rule's next notice is tried again that could not be sent; None if there is none.
-
-    With `schedule`, only notices of this schedule count.
-    """
-    row = database.row(
-        """SELECT min(n.due_at) FROM notices AS n LEFT JOIN schedules AS s ON s.id = n.schedule_id
-           WHERE n.due_at IS NOT NULL AND n.rule = :rule AND n.tries > 0
-               AND (:schedule IS NULL OR s.name = :schedule)""",
+def find_waiting(database: Database, rule: str, *, schedule: str | None) -> list[Notice]:
+    """The notices of a rule about one schedule that are not final, oldest first."""
+    rows = database.rows(
+        f"{_NOTICE} WHERE n.due_at IS NOT NULL AND n.rule = :rule AND s.name IS :schedule"
+        " ORDER BY n.id",
         {"rule": rule, "schedule": schedule},
+    )
+    return [_notice_of(row) for row in rows]
+
+
+def find_retry_ms(database: Database, rule: str) -> int | None:
+    """When a rule's next notice is tried again that could not be sent; None if there is none."""
+    row = database.row(
+        """SELECT min(due_at) FROM notices
+           WHERE due_at IS NOT NULL AND rule = :rule AND tries > 0""",
+        {"rule": rule},
     )
     return None if row is None else row[0]
 
@@ -78,15 +85,33 @@ def note_message(database: Database, ids: Sequence[int], message: str) -> None:
         )
 
 
-def note_sent(database: Database, ids: Sequence[int], *, now_ms: int) -> None:
-    """Record that notices were sent."""
+def note_sent(
+    database: Database, ids: Sequence[int], *, now_ms: int, replaced: Sequence[int] = ()
+) -> None:
+    """Record that notices were sent, and that others are never sent in their place."""
     with database.transaction():
+        _replace(database, replaced)
         database.change(
             """UPDATE notices SET status = 'sent', sent_at = :now, due_at = NULL, error = NULL,
                    tries = tries + 1
                WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
             {"ids": json.dumps(ids), "now": now_ms},
         )
+
+
+def replace_notices(database: Database, ids: Sequence[int]) -> None:
+    """Record that pings are never sent, because newer ones of their schedules follow them."""
+    if ids:
+        with database.transaction():
+            _replace(database, ids)
+
+
+def _replace(database: Database, ids: Sequence[int]) -> None:
+    database.change(
+        """UPDATE notices SET status = 'given_up', due_at = NULL, error = :error
+           WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
+        {"ids": json.dumps(ids), "error": _REPLACED},
+    )
 
 
 def note_not_sent(
