@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
@@ -26,7 +27,7 @@ from edgecron.model.listing import Idle, find_idle, standing_of, upstreams
 from edgecron.model.machine_conditions import Kind
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
-from edgecron.store.sqlite.notices import find_broken_rules, find_rules_in_vain
+from edgecron.store.sqlite.notify_rules import find_broken_rules, find_rules_in_vain
 from edgecron.views.health_words import advise, health_words, left_out_words
 from edgecron.views.schedule_health import Unhealthy
 
@@ -53,7 +54,9 @@ def check_notices(client: Client, *, command: Callable[[str], str]) -> list[Find
         warning(
             "notices",
             f"notices wait, because their rules can't be read: {error}",
-            hint=f"edgecron config check {quote(source)}",
+            hint=f"edgecron config check {quote(source)}"
+            if os.path.lexists(source)
+            else f"put it back; to remove its rules instead: touch {quote(source)}",
         )
         for source, error in find_unreadable(client)
     ]

@@ -1,4 +1,4 @@
-"""What notices say: the facts that are kept with them, and the messages made of these."""
+"""The contents of notices: the facts that are kept with them, and their messages."""
 
 from __future__ import annotations
 

@@ -5,22 +5,30 @@ From then on, what happens is recorded for them, by whichever program writes it.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidConfig
+from edgecron.base.values import NamedTuple, names_of
 from edgecron.formats.config import Config, load
-from edgecron.formats.notify_rules import ReadRule, mark_of
+from edgecron.formats.notify_rules import ReadRule, rule_words
 from edgecron.model.choices import Status
-from edgecron.model.notices import STALLED, Happening, NewNotice, NoticeEvent, NotifyRule, Watched
-from edgecron.planning.notices import MOST_USUAL_RUNS, replay, usual_limit_ms
-from edgecron.store.sqlite.notices import (
-    find_past,
-    find_past_engine_ends,
-    find_rules,
-    write_rules,
+from edgecron.model.notices import (
+    LEAST_USUAL_MS,
+    STALLED,
+    Channel,
+    ChannelKind,
+    Happening,
+    NewNotice,
+    NoticeEvent,
+    NotifyRule,
+    Watched,
 )
+from edgecron.planning.notices import GIVE_UP_MS, MOST_USUAL_RUNS, replay, usual_limit_ms
+from edgecron.store.sqlite.notices import find_past, find_past_engine_ends
+from edgecron.store.sqlite.notify_rules import find_rules, note_gone, write_rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +36,13 @@ if TYPE_CHECKING:
     from edgecron.client.local import Client
 
 _MOST_PAST = 50_000  # runs
+
+
+class KnownRules(NamedTuple):
+    """The rules that a database knows, and the channels of those whose file can be read."""
+
+    rules: dict[str, NotifyRule]
+    channels: dict[str, Channel]
 
 
 def sync_config(client: Client, config: Config) -> dict[str, ReadRule]:
@@ -41,29 +56,45 @@ def sync_config(client: Client, config: Config) -> dict[str, ReadRule]:
     return found
 
 
-def load_recorded(client: Client) -> dict[str, ReadRule]:
+def load_recorded(client: Client) -> KnownRules:
     """Read the rules of all files that the database knows, and record what has changed in them.
 
-    The rules of a file that is gone are forgotten. If a file can't be read, its rules stay recorded
-    and their notices wait.
+    If a file is gone or can't be read, its rules apply as they were recorded, and their notices
+    wait. The rules of a file that is gone for three days are forgotten.
     """
-    found: dict[str, ReadRule] = {}
-    for source in sorted({str(one["source"]) for one in find_rules(client.store)}):
-        rules: dict[str, ReadRule] = {}
-        if os.path.lexists(source):
-            try:
-                rules = load(source).notify_rules()
-            except InvalidConfig:
-                continue
+    channels: dict[tuple[str, str], Channel] = {}
+    for source in sorted({one.source for one in find_rules(client.store)}):
+        try:
+            rules = load(source).notify_rules()
+        except InvalidConfig:
+            if not os.path.lexists(source):
+                _forget_gone(client, source)
+            continue
         _record(client, rules, source=source)
-        found |= {name: one for name, one in rules.items() if one.rule.source == source}
-    return found
+        channels |= {(source, name): one.channel for name, one in rules.items()}
+    recorded = find_rules(client.store)
+    return KnownRules(
+        {one.name: _rule_in(one.rule) for one in recorded if one.rule is not None},
+        {
+            one.name: channels[one.source, one.name]
+            for one in recorded
+            if (one.source, one.name) in channels
+        },
+    )
+
+
+def _forget_gone(client: Client, source: str) -> None:
+    """Forget the rules of a file that is gone for long."""
+    now_ms = client.clock.now_ms()
+    if now_ms - note_gone(client.store, source, now_ms=now_ms) >= GIVE_UP_MS:
+        words = f"the configuration file {source} was gone for three days"
+        write_rules(client.store, [], source=source, error=words)
 
 
 def find_unreadable(client: Client) -> list[tuple[str, str]]:
     """The recorded files of rules that can't be read, with the reason: their notices wait."""
     found = []
-    for source in sorted({str(one["source"]) for one in find_rules(client.store)}):
+    for source in sorted({one.source for one in find_rules(client.store)}):
         try:
             load(source)
         except InvalidConfig as error:
@@ -128,3 +159,28 @@ def _record(client: Client, rules: dict[str, ReadRule], *, source: str) -> None:
     marks = [mark_of(one.rule) for one in rules.values() if one.rule.source == source]
     if write_rules(client.store, marks, source=source):
         client.ring()
+
+
+def mark_of(rule: NotifyRule) -> dict[str, object]:
+    """Return the mark of a rule for the database: of its channel, only the kind."""
+    return {
+        "name": rule.name,
+        "channel": rule.channel.value,
+        "wants_runs": int(rule.wants_runs),
+        "words": rule_words(rule),
+        "late_ms": rule.late_ms,
+        # From then on, each look at a run finds what is usual for its schedule.
+        "slow_ms": LEAST_USUAL_MS if rule.slow_as_usual else rule.slow_ms,
+        "beat_ms": rule.beat_ms,
+        "rule": json.dumps({name: getattr(rule, name) for name in names_of(NotifyRule)}),
+    }
+
+
+def _rule_in(text: str) -> NotifyRule:
+    """Read a rule that `mark_of` wrote."""
+    content = json.loads(text)
+    for name in ("schedules", "groups"):
+        content[name] = None if content[name] is None else tuple(content[name])
+    content["channel"] = ChannelKind(content["channel"])
+    content["events"] = tuple(NoticeEvent(event) for event in content["events"])
+    return NotifyRule(**content)

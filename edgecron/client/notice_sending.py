@@ -11,7 +11,7 @@ import os
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import groupby
@@ -26,9 +26,8 @@ from edgecron.client.local import Client
 from edgecron.client.notice_channels import ChannelFailed, Message
 from edgecron.client.notice_channels import send as send_over
 from edgecron.client.notice_contents import NoticeContents, has_living_engine
-from edgecron.client.notice_rules import load_recorded
+from edgecron.client.notice_rules import KnownRules, load_recorded
 from edgecron.client.side_processes import HEARTBEAT, HEARTBEAT_ERROR, NOTICES_ERROR
-from edgecron.formats.notify_rules import ReadRule
 from edgecron.model.notices import (
     Channel,
     ChannelKind,
@@ -62,8 +61,8 @@ _STALL_AGAIN_MS = 86_400_000  # an engine that is still stalled is told again
 _MOST_AT_ONCE = 500
 _BEHIND_MS = 1_000  # a new notice is sent after one of its rule that is tried again
 _MOST_BEHIND_MS = 3_600_000  # only so long, as that one can be unwanted itself
-_UNREAD_MS = 60_000  # between two looks at a configuration that can't be read
-_UNREAD = "its configuration can't be read; see: edgecron config check"
+_UNREAD_MS = 600_000  # the longest pause between two looks at a configuration that can't be read
+_UNREAD = "its configuration can't be read"
 _NICE = 5  # Running jobs come first.
 _SENDERS = 8  # threads: a broken channel does not hold up the others
 
@@ -114,16 +113,15 @@ class NoticeSender:
     def __init__(
         self,
         client: Client,
-        rules: Mapping[str, ReadRule],
+        known: KnownRules,
         *,
         send: Send = send_over,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
         self._client = client
         self._pause = pause
-        self._rules = rules
-        # A file of rules can be unreadable for a while. What happens meanwhile waits for it.
-        self.is_whole = all(one["name"] in rules for one in store.find_rules(client.store))
+        self._rules = known.rules
+        self._channels = known.channels
         self._send = send
         self._contents = NoticeContents(client)
 
@@ -137,7 +135,7 @@ class NoticeSender:
             sent += self.send_due()
             next_ms = store.next_notice_ms(self._client.store, now_ms=self._now_ms())
             wait_ms = None if next_ms is None else next_ms - self._now_ms()
-            if wait_ms is None or wait_ms > self._linger_ms() or not self.is_whole:
+            if wait_ms is None or wait_ms > self._linger_ms():
                 break
             # What happens meanwhile is looked at soon.
             self._pause(max(0, min(wait_ms, _LOOK_MS)) / 1000)
@@ -145,7 +143,7 @@ class NoticeSender:
 
     def _note_stalled_engines(self) -> None:
         """Record the engines that make no progress: each at most once a day."""
-        if not any(NoticeEvent.ENGINE_STALLED in one.rule.events for one in self._rules.values()):
+        if not any(NoticeEvent.ENGINE_STALLED in one.events for one in self._rules.values()):
             return
         stalled = [state.info.id for state in self._client.engines() if state.is_stalled]
         if not stalled:
@@ -158,8 +156,6 @@ class NoticeSender:
 
     def apply_rules(self) -> None:
         """Make notices of what happened and of reminders that are due."""
-        if not self.is_whole:
-            return
         database, now_ms = self._client.store, self._now_ms()
         happenings = store.find_happenings(database, limit=_MOST_AT_ONCE)
         watched = store.find_watched(database, now_ms=now_ms, limit=_MOST_AT_ONCE)
@@ -168,7 +164,7 @@ class NoticeSender:
         incidents = store.find_incidents(database, schedule_ids, now_ms=now_ms)
         if not happenings and not incidents and not watched:
             return
-        rules = [one.rule for one in self._rules.values()]
+        rules = list(self._rules.values())
         if any(rule.slow_as_usual for rule in rules):
             happenings = [one._replace(usual_ms=self._usual_ms(one)) for one in happenings]
             watched = [one._replace(usual_ms=self._usual_ms(one)) for one in watched]
@@ -254,27 +250,29 @@ class NoticeSender:
             yield list(group)
 
     def _is_ping(self, notice: Notice) -> bool:
-        known = self._rules.get(notice.rule)
-        return known is not None and known.rule.channel is ChannelKind.PING
+        rule = self._rules.get(notice.rule)
+        return rule is not None and rule.channel is ChannelKind.PING
 
     def _prepare(self, notices: list[Notice], begun: Set[str]) -> _Line | None:
         """Return the messages of a group; None if none of the group is sent now.
 
         `begun` are the rules that send a message now.
         """
-        known = self._rules.get(notices[0].rule)
-        if known is None:  # Notices of a removed rule are given up with it.
+        first, now_ms = notices[0], self._now_ms()
+        channel = self._channels.get(first.rule)
+        if channel is None:
+            retry_ms = retry_at(first.tries + 1, at_ms=first.at_ms, now_ms=now_ms)
+            soon_ms = None if retry_ms is None else min(retry_ms, now_ms + _UNREAD_MS)
             ids = [one.id for one in notices]
-            retry_ms = self._now_ms() + _UNREAD_MS
-            outbox.note_not_sent(self._client.store, ids, error=_UNREAD, retry_ms=retry_ms)
+            outbox.note_not_sent(self._client.store, ids, error=_UNREAD, retry_ms=soon_ms)
             return None
-        if known.rule.channel is ChannelKind.PING:
-            return self._prepare_pings(notices, known)
-        return self._prepare_message(self._drop_untrue(notices), known, begun)
+        if self._is_ping(first):
+            return self._prepare_pings(notices, channel)
+        return self._prepare_message(self._drop_untrue(notices), channel, begun)
 
-    def _prepare_pings(self, due: Sequence[Notice], known: ReadRule) -> _Line | None:
+    def _prepare_pings(self, due: Sequence[Notice], channel: Channel) -> _Line | None:
         database, now_ms = self._client.store, self._now_ms()
-        waiting = outbox.find_waiting(database, known.rule.name, schedule=due[0].schedule)
+        waiting = outbox.find_waiting(database, due[0].rule, schedule=due[0].schedule)
         plan = plan_pings(waiting, now_ms=now_ms)
         if not plan.send:
             until_ms = waiting[0].due_ms or now_ms
@@ -284,10 +282,10 @@ class NoticeSender:
         # The oldest counts the tries, until one of the newer ones is sent.
         outbox.replace_notices(database, [one.id for one in plan.replaced[1:]])
         letters = [([one], self._contents.ping_of(one, self._message_id(one))) for one in plan.send]
-        return _Line(channel=known.channel, letters=deque(letters), replaced=plan.replaced[:1])
+        return _Line(channel=channel, letters=deque(letters), replaced=plan.replaced[:1])
 
     def _prepare_message(
-        self, notices: list[Notice], known: ReadRule, begun: Set[str]
+        self, notices: list[Notice], channel: Channel, begun: Set[str]
     ) -> _Line | None:
         """Return the message of notices of one rule; None if it is not sent now.
 
@@ -296,7 +294,8 @@ class NoticeSender:
         """
         if not notices:
             return None
-        database, now_ms, rule = self._client.store, self._now_ms(), known.rule
+        database, now_ms = self._client.store, self._now_ms()
+        rule = self._rules[notices[0].rule]
         ids = [one.id for one in notices]
         latest_ms = notices[0].at_ms + _MOST_BEHIND_MS
         if notices[0].tries == 0 and now_ms < latest_ms:
@@ -316,7 +315,7 @@ class NoticeSender:
             outbox.postpone_notices(database, ids, until_ms=until_ms, is_held=is_held)
             return None
         message = self._contents.message_of(notices, self._message_id(notices[0]))
-        return _Line(channel=known.channel, letters=deque([(notices, message)]))
+        return _Line(channel=channel, letters=deque([(notices, message)]))
 
     def _message_id(self, first: Notice) -> str:
         return first.message or f"{self._client.store.uuid}.{first.id}"
@@ -331,8 +330,7 @@ class NoticeSender:
         return [one for one in notices if one.id not in ids]
 
     def _due_ms(self, notice: NewNotice, now_ms: int) -> int:
-        known = self._rules.get(notice.rule)
-        is_ping = known is not None and known.rule.channel is ChannelKind.PING
+        is_ping = self._rules[notice.rule].channel is ChannelKind.PING
         sent = outbox.find_sent_ms(self._client.store, notice.rule, limit=1)
         due_ms = send_at(
             now_ms=now_ms, last_sent_ms=sent[0] if sent else None, is_immediate=is_ping
@@ -348,20 +346,20 @@ class NoticeSender:
         return self._client.clock.now_ms()
 
 
-def send_heartbeats(
-    client: Client, rules: Mapping[str, ReadRule], *, send: Send = send_over
-) -> None:
+def send_heartbeats(client: Client, known: KnownRules, *, send: Send = send_over) -> None:
     """Ping the rules that want a heartbeat.
 
     A ping that fails is not tried again: the next one follows. `doctor` names the failure.
     """
     failures = []
-    for name, one in rules.items():
-        if one.rule.beat_ms is None:
+    for name, rule in known.rules.items():
+        if rule.beat_ms is None:
             continue
         mark = str(uuid4())
         try:
-            send(one.channel, Message(id=mark, subject="", text="", body={}, run=mark))
+            if name not in known.channels:
+                raise ChannelFailed(_UNREAD)
+            send(known.channels[name], Message(id=mark, subject="", text="", body={}, run=mark))
         except ChannelFailed as error:
             failures.append(f"rule {name} could not send its last heartbeat: {error.message}\n")
     kept = state_dir(client.path) / HEARTBEAT_ERROR
@@ -399,11 +397,8 @@ def deliver(database: Path, *, has_beat: bool = False) -> None:
                 send_heartbeats(client, load_recorded(client))
             with sending_lock(client) as is_ours:
                 if is_ours:  # Else the process that holds the lock does the work.
-                    sender = NoticeSender(client, load_recorded(client))
-                    sender.run()
+                    NoticeSender(client, load_recorded(client)).run()
                     crash.unlink(missing_ok=True)
-                    if not sender.is_whole:
-                        raise SystemExit(1)  # The engine tries again after a minute.
     except Exception:
         # Nothing else shows it: `doctor` names this file.
         fd = open_private(crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -205,7 +205,7 @@ class Pruning:
 
 
 _AGAIN_MS = 2_000  # between two starts of the process that sends notices
-_AFTER_FAILURE_MS = 60_000  # the same if it failed, as with a configuration that can't be read
+_AFTER_FAILURE_MS = 60_000  # the same if it failed, as with a full disk
 
 
 class NoticeStarter:

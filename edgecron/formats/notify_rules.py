@@ -11,7 +11,6 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.units import format_duration_ms, parse_duration_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.notices import (
-    LEAST_USUAL_MS,
     RUN_EVENTS,
     USUAL_EVENTS,
     AppriseChannel,
@@ -358,20 +357,6 @@ def _usual_security(smtp: str | None) -> MailSecurity:
         return MailSecurity.TLS
     host = "" if smtp is None else smtp.partition(":")[0]
     return MailSecurity.NONE if host in ("localhost", "127.0.0.1") else MailSecurity.STARTTLS
-
-
-def mark_of(rule: NotifyRule) -> dict[str, object]:
-    """Return the mark of a rule for the database: of its channel, only the kind."""
-    return {
-        "name": rule.name,
-        "channel": rule.channel.value,
-        "wants_runs": int(rule.wants_runs),
-        "words": rule_words(rule),
-        "late_ms": rule.late_ms,
-        # From then on, each look at a run finds what is usual for its schedule.
-        "slow_ms": LEAST_USUAL_MS if rule.slow_as_usual else rule.slow_ms,
-        "beat_ms": rule.beat_ms,
-    }
 
 
 def rule_words(rule: NotifyRule) -> str:

@@ -251,7 +251,7 @@ def test_what_the_history_would_have_sent_is_what_was_sent(mailbox: Open) -> Non
     box.pass_s(600, steps=32 * 6)
 
     read = load_recorded(box.story.client)
-    told = rehearse(box.story.client, [one.rule for one in read.values()], since_ms=since_ms)
+    told = rehearse(box.story.client, list(read.rules.values()), since_ms=since_ms)
 
     def key(one: Notice | NewNotice) -> tuple[object, ...]:
         run_id = None if one.is_reminder else one.execution_id  # the newest at the look

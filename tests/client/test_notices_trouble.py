@@ -22,6 +22,7 @@ from tests.support.servers import wait_until
 from tests.support.story import Story, a_spec
 
 PINGS = '[notify.mon]\nping = "http://127.0.0.1:1/{schedule}"\n'
+ALIVE = '[notify.alive]\nping = "http://127.0.0.1:1/alive"\nheartbeat = "5m"\n'
 DAY_S = 86_400
 HOUR_S = 3_600
 
@@ -277,7 +278,76 @@ def test_while_a_configuration_can_not_be_read_nothing_is_lost(mailbox: Open) ->
     assert f"notices wait, because their rules can't be read: {box.file}:1: " in unread.message
     assert unread.hint == f"edgecron config check {box.file}"
     assert "can't be read" in broken.message
+    assert sorted(after) == ["job failed", "later failed"]
+
+
+RICH = """[notify.rich]
+email = "a@example.org"
+schedules = ["job", "backup-*"]
+groups = ["disk"]
+events = ["failed", "recovered", "ended"]
+failures = 2
+remind = "none"
+most_per_hour = 5
+needs_output = true
+late_after = "10m"
+slow_after = "usual"
+"""
+
+
+def test_a_rule_applies_as_it_was_recorded_while_its_file_can_not_be_read(mailbox: Open) -> None:
+    box = mailbox(f"{RICH}{ALIVE}{OPS}")
+    before = load_recorded(box.story.client)
+    box.write("[notify.ops\n")
+
+    after = load_recorded(box.story.client)
+
+    assert len(before.channels) == 3
+    assert after.rules == before.rules
+    assert after.channels == {}
+
+
+def test_a_file_of_rules_that_vanishes_for_a_day_loses_no_notice(mailbox: Open) -> None:
+    box = mailbox(f'{OPS}remind = "none"\n')
+    box.story.add("job", "0 * * * *", code=1)
+    box.failure = "no network"
+    box.pass_s(HOUR_S)
+    box.failure = None
+    box.story.add("later", "0 * * * *", code=1)
+    rules = box.file.read_text()
+    box.file.unlink()
+
+    told = box.pass_s(HOUR_S, steps=24)
+    found = check_notices(box.story.client, command=str)
+    box.write(rules)
+    after = box.pass_s(700, steps=2)
+
+    assert told == []
+    assert found[0].message == (
+        "notices wait, because their rules can't be read:"
+        f" configuration file {box.file} does not exist"
+    )
+    assert found[0].hint == f"put it back; to remove its rules instead: touch {box.file}"
     assert after == ["job failed", "later failed"]
+    assert statuses(box) == {"sent": 2}
+    assert check_notices(box.story.client, command=str) == []
+
+
+def test_the_rules_of_a_file_that_is_gone_for_three_days_are_forgotten(mailbox: Open) -> None:
+    box = mailbox()
+    box.story.add("job", "0 * * * *", code=1)
+    box.file.unlink()
+    box.pass_s(HOUR_S, steps=71)
+    known = load_recorded(box.story.client).rules
+
+    box.pass_s(HOUR_S, steps=3)
+
+    assert set(known) == {"ops"}
+    assert load_recorded(box.story.client).rules == {}
+    assert {one.error for one in box.notices()} == {
+        f"the configuration file {box.file} was gone for three days"
+    }
+    assert not box.story.client.store.has_notify_rules()
 
 
 def test_a_secret_that_is_missing_is_a_finding_until_it_is_there(

@@ -57,6 +57,7 @@ SCRIPTS = (
     "0035_while.sql",
     "0036_calendars.sql",
     "0037_noted_again.sql",
+    "0038_whole_rules.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

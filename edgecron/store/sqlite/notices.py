@@ -1,4 +1,4 @@
-"""Marks of the rules for notices, what happened, and open incidents.
+"""What happened, and open incidents, for notices.
 
 Triggers record what happened in the transaction of the event. The process that sends notices then
 applies the rules; only one such process works on a database. `outbox.py` has the notices.
@@ -23,6 +23,7 @@ from edgecron.model.notices import (
 )
 from edgecron.planning.notices import Judged, Key
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.notify_rules import has_rules
 from edgecron.store.sqlite.outbox import MOST_WAIT_MS
 from edgecron.store.sqlite.rows import texts_of
 
@@ -46,50 +47,6 @@ class PastRun(NamedTuple):
     happening: Happening
     due_ms: int | None
     claimed_ms: int | None
-
-
-def write_rules(database: Database, marks: Sequence[Mapping[str, object]], *, source: str) -> bool:
-    """Record the rules of one source; whether anything changed.
-
-    A mark has the columns of `notify_rules`. Of rules that are gone, incidents are forgotten and
-    waiting notices given up.
-    """
-    before = database.rows(
-        "SELECT name, channel, wants_runs, words, late_ms, slow_ms, beat_ms FROM notify_rules"
-        " WHERE source = :source ORDER BY name",
-        {"source": source},
-    )
-    keys = ("name", "channel", "wants_runs", "words", "late_ms", "slow_ms", "beat_ms")
-    after = [tuple(mark[key] for key in keys) for mark in marks]
-    if sorted(after) == [tuple(row) for row in before]:
-        return False
-    with database.transaction():
-        database.change("DELETE FROM notify_rules WHERE source = :source", {"source": source})
-        database.change_many(
-            """INSERT INTO notify_rules (name, source, channel, wants_runs, words, late_ms, slow_ms,
-                   beat_ms)
-               VALUES (:name, :source, :channel, :wants_runs, :words, :late_ms, :slow_ms, :beat_ms)
-               ON CONFLICT (name) DO UPDATE SET source = excluded.source,
-                   channel = excluded.channel, wants_runs = excluded.wants_runs,
-                   words = excluded.words, late_ms = excluded.late_ms,
-                   slow_ms = excluded.slow_ms, beat_ms = excluded.beat_ms""",
-            [{**mark, "source": source} for mark in marks],
-        )
-        database.change("DELETE FROM incidents WHERE rule NOT IN (SELECT name FROM notify_rules)")
-        database.change(
-            """UPDATE notices SET status = 'given_up', due_at = NULL, error = 'its rule was removed'
-               WHERE due_at IS NOT NULL AND rule NOT IN (SELECT name FROM notify_rules)"""
-        )
-    return True
-
-
-def find_rules(database: Database) -> list[dict[str, Any]]:
-    """The marks of all rules, by name."""
-    keys = ("name", "source", "channel", "wants_runs", "words")
-    rows = database.rows(
-        "SELECT name, source, channel, wants_runs, words FROM notify_rules ORDER BY name"
-    )
-    return [dict(zip(keys, row, strict=True)) for row in rows]
 
 
 def next_notice_ms(database: Database, *, now_ms: int) -> int | None:
@@ -347,28 +304,6 @@ def _incident_columns(incident: Incident) -> dict[str, Any]:
     }
 
 
-def find_broken_rules(database: Database) -> list[tuple[str, str]]:
-    """Rules whose newest notice that was tried could not be sent, with the error."""
-    rows = database.rows(
-        """SELECT r.name, n.error FROM notify_rules AS r
-           JOIN notices AS n ON n.id = (
-               SELECT max(id) FROM notices WHERE rule = r.name AND tries > 0)
-           WHERE n.error IS NOT NULL ORDER BY r.name"""
-    )
-    return [(row[0], row[1]) for row in rows]
-
-
-def find_rules_in_vain(database: Database) -> list[tuple[str, str]]:
-    """(schedule, rule) for every rule that a schedule names and no configuration has."""
-    rows = database.rows(
-        """SELECT s.name, named.value FROM schedules AS s, json_each(s.notify) AS named
-           WHERE s.deleted_at IS NULL AND s.notify <> '[]' AND json_type(s.notify) = 'array'
-               AND named.value <> 'off' AND named.value NOT IN (SELECT name FROM notify_rules)
-           ORDER BY s.name"""
-    )
-    return [(row[0], str(row[1])) for row in rows]
-
-
 def find_engine_end(database: Database, engine_id: int) -> tuple[str, int] | None:
     """How an engine ended (stopped or died), and its process id; None if it is forgotten."""
     row = database.row("SELECT died, pid FROM engines WHERE id = :id", {"id": engine_id})
@@ -386,17 +321,6 @@ def note_stalls(database: Database, stalls: Sequence[Stall]) -> None:
                WHERE id = :id AND status = 'running'""",
             [{"id": one.execution_id, "at": one.at_ms, "status": STALLED} for one in stalls],
         )
-
-
-def has_rules(database: Database) -> bool:
-    """Whether there is any rule."""
-    return database.row("SELECT 1 FROM notify_rules LIMIT 1") is not None
-
-
-def find_beat_ms(database: Database) -> int | None:
-    """How often an engine sends a heartbeat; None: no rule wants one."""
-    [(beat_ms,)] = database.rows("SELECT min(beat_ms) FROM notify_rules")
-    return None if beat_ms is None else int(beat_ms)
 
 
 def note_stalled_engine(database: Database, engine_id: int, *, now_ms: int) -> None:

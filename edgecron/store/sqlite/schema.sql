@@ -363,6 +363,7 @@ CREATE TABLE imported_entries (
 ) STRICT;
 
 -- A rule is in a configuration file, `source`. This is what an engine needs of it, without its channel: no secret.
+-- `rule` is all of it as JSON. `gone_at` is since when the file is gone.
 CREATE TABLE notify_rules (
     name TEXT PRIMARY KEY,
     source TEXT NOT NULL,
@@ -371,7 +372,9 @@ CREATE TABLE notify_rules (
     words TEXT NOT NULL,
     late_ms INTEGER CHECK (late_ms >= 1),
     slow_ms INTEGER CHECK (slow_ms >= 1),
-    beat_ms INTEGER CHECK (beat_ms >= 1000)
+    beat_ms INTEGER CHECK (beat_ms >= 1000),
+    rule TEXT CHECK (json_valid(rule)),
+    gone_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE watches (
