@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import json
 import os
 import signal
@@ -17,13 +15,14 @@ from typing import Any
 
 import apsw
 
+from tests.chaos.agenda import Agenda
 from tests.chaos.crowd import PULSES, crowd, words
 from tests.chaos.engines import Slot
 from tests.chaos.faults import Faults, Undo, wall_ms
 from tests.chaos.field import Field, JobLog, pairs
 from tests.chaos.history import Body, History, Promise, Remark, Trouble
 from tests.chaos.people import People
-from tests.chaos.plan import Plan
+from tests.chaos.plan import BY_NAME, Plan
 from tests.chaos.reading import read_bodies, read_integrity, read_lives, read_rows
 from tests.chaos.rows import is_in_doubt
 from tests.chaos.watch import ACTIVE, Watch, open_database
@@ -91,23 +90,16 @@ class Storm:
 
     def _blow(self) -> None:
         """Faults and acts in the order of their times, for as long as the plan says."""
-        order = itertools.count()
-        events: list[tuple[float, int, Callable[[], Undo | None], float]] = []
+        agenda = Agenda()
         for fault in self.plan.faults:
-            begin = self._beginner(fault)
-            heapq.heappush(events, (fault.at_s, next(order), begin, fault.lasts_s))
+            lane = BY_NAME[fault.kind].lane
+            agenda.add(fault.at_s, self._beginner(fault), lane=lane, lasts_s=fault.lasts_s)
         for act in self.plan.acts:
-            heapq.heappush(events, (act.at_s, next(order), self._actor(act), 0.0))
+            agenda.add(act.at_s, self._actor(act))
         began = time.monotonic()
         told_s = 0.0
-        while (now_s := time.monotonic() - began) < self.plan.duration_s or events:
-            while events and events[0][0] <= now_s:
-                _, _, event, lasts_s = heapq.heappop(events)
-                undo = event()
-                if undo is not None:
-                    # From now on, also where it came late: what is begun lasts as planned.
-                    until_s = time.monotonic() - began + lasts_s
-                    heapq.heappush(events, (until_s, next(order), _undoing(undo), 0.0))
+        while (now_s := time.monotonic() - began) < self.plan.duration_s or agenda:
+            agenda.run_due(lambda: time.monotonic() - began)
             if now_s >= told_s + 30:
                 told_s = now_s
                 self.say(self._progress())
@@ -346,7 +338,3 @@ class Storm:
                 os.kill(one["pid"], signal.SIGKILL)
         self.people.end()
         self.faults.clear_up()
-
-
-def _undoing(undo: Undo) -> Callable[[], None]:
-    return lambda: undo()

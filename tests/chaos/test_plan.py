@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from tests.chaos.agenda import Agenda
 from tests.chaos.plan import BY_NAME, CALM_S, KINDS, LONG_CALM_S, make_plan
 from tests.chaos.times import LATE_S, RECOVERY_S, UNSEEN_S
+from tests.support.clock import FakeClock
 
 ALL = frozenset({"disk", "modes"})
 
@@ -51,3 +55,36 @@ def test_storms_leave_calms_that_show_a_recovery() -> None:
     assert CALM_S > RECOVERY_S + LATE_S
     assert LONG_CALM_S > UNSEEN_S + LATE_S
     assert sum(pause > RECOVERY_S for pause in pauses) >= 4
+
+
+def test_a_fault_waits_until_a_late_one_of_its_lane_is_undone() -> None:
+    clock = FakeClock(0)
+    done: list[tuple[str, float]] = []
+
+    def note(name: str) -> None:
+        done.append((name, clock.now_ms() / 1000))
+
+    def beginner(name: str, *, takes_s: int = 0) -> Callable[[], Callable[[], None]]:
+        def begin() -> Callable[[], None]:
+            clock.advance_ms(1000 * takes_s)  # The machine is slow.
+            note(name)
+            return lambda: note(f"end of {name}")
+
+        return begin
+
+    agenda = Agenda()
+    agenda.add(1.0, beginner("full", takes_s=5), lane="storage", lasts_s=3.0)
+    agenda.add(6.0, beginner("full again"), lane="storage", lasts_s=2.0)
+    agenda.add(6.5, beginner("kill"), lane="jobs", lasts_s=1.0)
+    while agenda:
+        agenda.run_due(lambda: clock.now_ms() / 1000)
+        clock.advance_ms(500)
+
+    assert done == [
+        ("full", 6.0),
+        ("kill", 6.5),
+        ("end of kill", 7.5),
+        ("end of full", 9.0),
+        ("full again", 9.0),
+        ("end of full again", 11.0),
+    ]
