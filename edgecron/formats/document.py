@@ -15,7 +15,7 @@ from typing import Any
 from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidDocument, InvalidInput
 from edgecron.base.values import dataclass, field, replace
-from edgecron.formats.document_schedule import read_table
+from edgecron.formats.document_schedule import read_table, suggest_key
 from edgecron.formats.document_values import (
     SCHEDULES,
     TEMPLATES,
@@ -27,6 +27,7 @@ from edgecron.formats.document_values import (
 from edgecron.formats.document_writing import JOBS, TRIGGERS
 from edgecron.formats.option_texts import rename_former
 from edgecron.formats.toml import MOST_LEVELS, explain_fault, find_lines, find_too_deep
+from edgecron.model.options import OPTIONS
 
 # Templates: keys that several schedules share.
 
@@ -229,7 +230,7 @@ def read_document(
     for name, given in tables.items():
         resolved, unknown = templates.resolve(name, given)
         wanted, wrong = read_table(
-            name, resolved.table, now=now, known=known, is_portable=is_portable
+            name, resolved.table, now=now, known=known, is_portable=is_portable, also=NAMES
         )
         problems += unknown
         for one in wrong:
@@ -315,15 +316,24 @@ def _tables(text: str) -> tuple[_Tables, _Tables, list[Problem]]:
     for name, table in own.items():
         _, problems = read_table("template", example_of(table), is_portable=True)
         wrong += [
-            Problem(template=name, key=one.key, message=one.message, hint=one.hint)
+            Problem(template=name, key=one.key, message=one.message, hint=_hint_of(one))
             for one in problems
             if one.key in table
         ]
     return tables, own, wrong
 
 
+def _hint_of(problem: Problem) -> str | None:
+    """Return the hint for a problem of a template, which can't have all keys of a schedule."""
+    key = problem.key
+    meant = None if key is None or key in OPTIONS else suggest_key(key, also=NAMES)
+    return problem.hint if meant is None else _REFUSED.get(meant, problem.hint)
+
+
 def _stray(key: str, value: object) -> Problem:
-    from edgecron.formats.config import SECTION_NAMES  # Rarely needed, and programs import this.
+    # Rarely needed, and programs import this.
+    from edgecron.formats.config import SECTION_NAMES
+    from edgecron.formats.config_files import NOTIFY
 
     name = key
     if suggest(key, [TEMPLATES]) == TEMPLATES:
@@ -332,7 +342,8 @@ def _stray(key: str, value: object) -> Problem:
         )
     if isinstance(value, dict) and value and suggest(key, [SCHEDULES]):
         name = next(iter(value))  # [schedule.backup] is a slip in the first word.
-    if key in SECTION_NAMES and isinstance(value, dict) and not value.keys() & TRIGGERS:
+    is_section = key in SECTION_NAMES or key == NOTIFY
+    if is_section and isinstance(value, dict) and not value.keys() & TRIGGERS:
         return Problem(
             key=key,
             message=f"{key!a} is a section of the configuration, expected [{SCHEDULES}.NAME]",

@@ -29,14 +29,17 @@ _OTHER_WORDS = {
 }  # fmt: skip
 
 
-def suggest_key(key: str) -> str | None:
-    """Return the known key that is most similar; None if no key is similar."""
-    return _OTHER_WORDS.get(key) or suggest(key, OPTIONS)
+def suggest_key(key: str, *, also: Collection[str] = ()) -> str | None:
+    """Return the known key that is most similar; None if no key is similar.
+
+    `also` has more known keys.
+    """
+    return _OTHER_WORDS.get(key) or suggest(key, [*OPTIONS, *also])
 
 
-def hint_for_unknown(key: str) -> str:
+def hint_for_unknown(key: str, *, also: Collection[str] = ()) -> str:
     """Return the hint for a key that is unknown."""
-    meant = suggest_key(key)
+    meant = suggest_key(key, also=also)
     return f"did you mean {meant}?" if meant else "see: edgecron apply --help"
 
 
@@ -176,13 +179,16 @@ def read_table(
     now: datetime | None = None,
     known: Collection[str] = (),
     is_portable: bool = False,
+    also: Collection[str] = (),
 ) -> tuple[Wanted | None, list[Problem]]:
     """Read a table; return None and the problems if something is wrong.
 
     With `is_portable` times can lie in the past. So can those of `known`, the trigger texts that
-    the schedule already has.
+    the schedule already has. Hints can name the keys of `also`, too.
     """
-    reading = _Reading(name=name, table=table, now=now, known=known, is_portable=is_portable)
+    reading = _Reading(
+        name=name, table=table, now=now, known=known, is_portable=is_portable, also=also
+    )
     return reading.read(), reading.problems
 
 
@@ -195,6 +201,7 @@ class _Reading:
     now: datetime | None
     known: Collection[str]
     is_portable: bool
+    also: Collection[str]
     is_fast_ok: bool = False
     notes: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list)
@@ -207,7 +214,7 @@ class _Reading:
             self.table, self.notes = renamed
         for key in self.table:
             if key not in OPTIONS and (renamed or key not in FORMER_NAMES):
-                self._note(key, f"key {key!a} is unknown", hint_for_unknown(key))
+                self._note(key, f"key {key!a} is unknown", hint_for_unknown(key, also=self.also))
         timezone = self._take("timezone", read_timezone, LOCAL)
         self.is_fast_ok = self._take("allow_fast", read_boolean, False)
         group, limit = self._take("group", read_group, (None, None))

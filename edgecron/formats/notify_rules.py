@@ -45,6 +45,7 @@ _KEYS: Mapping[ChannelKind, tuple[str, ...]] = {
     ChannelKind.APPRISE: ("apprise_file", "apprise_env"),
     ChannelKind.PING: ("ping", "ping_file", "ping_env", "heartbeat"),
 }
+_CHANNEL_KEYS = [key for kind, keys in _KEYS.items() for key in keys if key.startswith(kind.value)]
 _MOST_SPAN_MS = 366 * 86_400_000
 _LEAST_BEAT_MS = 10_000  # each heartbeat is a process
 _LIMITED_EVENTS = (NoticeEvent.LATE, NoticeEvent.SLOW)  # chosen by their limits
@@ -160,16 +161,25 @@ class _RuleReader:
         found = [
             kind
             for kind, keys in _KEYS.items()
-            if any(key in self._table for key in keys if key.startswith(kind.value))
+            if any(key in self._table for key in keys if key in _CHANNEL_KEYS)
         ]
         if len(found) == 1:
             return found[0]
         names = ", ".join(kind.value for kind in ChannelKind)
         words = " and ".join(kind.value for kind in found) or "no channel"
-        other = next((_OTHER_WORDS[key] for key in self._table if key in _OTHER_WORDS), None)
-        is_channel = not found and other in tuple(ChannelKind)
-        hint = f"did you mean {other}?" if is_channel else _EXAMPLE
+        meant = None if found else self._find_meant()
+        hint = _EXAMPLE if meant is None else f"did you mean {meant}?"
         self._refuse("", f"notify.{self._name} has {words}, expected one of {names}", hint)
+        return None
+
+    def _find_meant(self) -> str | None:
+        """Find the key of a channel that was probably meant."""
+        for key in self._table:
+            if key in _COMMON:
+                continue
+            meant = _OTHER_WORDS.get(key) or suggest(key, [*_CHANNEL_KEYS, *_COMMON])
+            if meant in _CHANNEL_KEYS:
+                return meant
         return None
 
     def _refuse_unknown(self, kind: ChannelKind) -> None:

@@ -176,3 +176,27 @@ def test_a_former_name_in_a_template_and_the_new_one_in_a_schedule_are_one_key()
         """
 
     assert tables(text)["a"]["max_late"] == "3h"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("[templates.a]\ntimout = '1m'", "did you mean timeout?"),
+        ("[templates.a]\ncomand = ['a']", "a template has no job: write it in the schedule"),
+        ("[templates.a]\ncmd = ['a']", "a template has no job: write it in the schedule"),
+        (
+            "[templates.a]\ntemplat = 'poll'",
+            "a template does not build on templates: name both in the schedule",
+        ),
+        ("[schedules.a]\ntemplat = 'poll'\ncommand = ['a']", "did you mean template?"),
+        ("[schedules.a]\nevery = '1d'\ncomand = ['a']", "did you mean command?"),
+        ("[template.a]\ntimeout = '1m'", "write [templates.NAME]"),
+        ("[schedule.a]\nevery = '1d'", "did you mean [schedules.a]?"),
+        ("[notify.ops]\ncommand = ['a']", "see where the configuration is: edgecron config path"),
+    ],
+)
+def test_a_hint_names_the_nearest_key_of_its_table(text: str, hint: str) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        read_document(text.encode())
+
+    assert hint in {one["hint"] for one in caught.value.problems}

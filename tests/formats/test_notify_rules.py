@@ -189,6 +189,12 @@ def test_mail_is_protected_unless_its_server_is_here(
         ('[notify.ops]\ncommand = "a"\nneeds_output = 1', "is 1, expected true or false"),
         ('[notify."a b"]\ncommand = "a"', "rule name 'a b' is not usable"),
         ("[notfy.ops]", "notfy is unknown"),
+        ('[notify.ops]\ncomand = ["a"]', "did you mean command?"),
+        ('[notify.ops]\nemial = "a@b"\nevents = []', "did you mean email?"),
+        ('[notify.ops]\nmail = "a@b"', "did you mean email?"),
+        ('[notify.ops]\nwebhok_file = "/x"', "did you mean webhook_file?"),
+        ('[notify.ops]\nemail = "a@b"\nsmpt = "x:25"', "did you mean smtp?"),
+        ('[notify.ops]\nping = "http://x"\nheartbeet = "1m"', "did you mean heartbeat?"),
     ],
 )
 def test_a_mistake_is_named_with_its_key(file: Path, text: str, said: str) -> None:
