@@ -97,6 +97,7 @@ class Program:
         self._must_exist = False  # an engine of ours is running: it must not create a new database
         self.pool = ClientPool(self._open_client)
         self.path = self._opened(OpenDatabase).path
+        self._database = self.path  # also if the program enters another folder
         self.name = _check_name(name, self.path)
         self.queue = f"{PROGRAM}{self.name}"
         self.timezone = check_zone(timezone)

@@ -534,6 +534,20 @@ def test_what_is_no_function_is_run_by_hand_in_the_same_words(path: Path, client
     assert client.history("both") == []
 
 
+def test_a_program_that_enters_another_folder_keeps_its_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scheduler = Scheduler("app.db")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    scheduler.add("rotate", "@daily", shell="true")
+
+    assert [one.name for one in Client(tmp_path / "app.db").schedules()] == ["rotate"]
+    assert list(Path().iterdir()) == []
+
+
 def test_a_job_needs_permission_for_an_interval_under_a_second(path: Path, client: Client) -> None:
     scheduler = Scheduler(path)
     with pytest.raises(InvalidInput, match="less than a second"):
