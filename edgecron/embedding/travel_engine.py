@@ -211,12 +211,12 @@ class JourneyWaits(Waits):
     def wait(self, execution: Execution, *, timeout_s: float | None) -> Execution:
         """Let time pass until a run has ended. Raises TimeoutError if nothing ends it."""
         until_ms = None if timeout_s is None else self._clock.now_ms() + round(timeout_s * 1000)
+        self._move(self._clock.now_ms())  # If the run ends without time, no other run is due.
         while True:
-            can_move = self._move(until_ms)
             execution = self.look(execution)
             if execution.status not in ACTIVE:
                 return execution
-            if not can_move:
+            if not self._move(until_ms):
                 raise TimeoutError(
                     f"run {execution.id} of {execution.schedule!r} is {execution.status} at"
                     f" {from_ms(self._clock.now_ms())}, and no later event ends it"

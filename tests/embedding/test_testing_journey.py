@@ -219,6 +219,19 @@ def test_a_run_by_hand_runs_when_the_journey_settles_or_it_is_waited_for(
             third.wait(60)
 
 
+def test_to_wait_for_a_run_that_ends_now_takes_no_time(scheduler: Scheduler) -> None:
+    @scheduler.job("@hourly", retries=1, retry_delay=0)
+    def poll(run: RunContext) -> int:
+        if run.attempt == 1:
+            raise OSError("no plc")
+        return run.attempt
+
+    with travel(scheduler, START) as journey:
+        assert poll.run_now().get() == 2
+        assert journey.now == START
+        assert [run.attempt for run in journey.runs(poll)] == [1, 2]
+
+
 def test_a_run_is_awaited_and_coroutines_run_where_a_loop_runs_already(
     scheduler: Scheduler,
 ) -> None:
