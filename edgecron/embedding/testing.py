@@ -12,7 +12,7 @@ travel_commands  its commands, in turn
 fake_clock       a clock that only a test moves
 context          (here) a RunContext to call a function with
 
-Nothing here needs pytest or starts a thread.
+Nothing here needs pytest or starts a thread. For pytest, `pytest_plugin` has fixtures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The recipes that `help web` and `help django` show are the programs that are tested."""
+"""The recipes that topics show are the programs that are tested."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTS = {
     for name, code in _PART.findall(path.read_text("utf-8"))
 }
 NOT_SHOWN = {"worker.py"}  # two lines, told in words
-SHOWN = read_topic("web") + read_topic("django")
+SHOWN = "".join(read_topic(name) for name in ("web", "django", "testing"))
 
 
 def test_each_recipe_is_found() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -124,3 +125,23 @@ def test_what_the_wheel_holds_runs_a_schedule(wheel: Path, tmp_path: Path) -> No
     )
 
     assert "added hello" in shown.stderr + shown.stdout
+
+
+def test_pytest_finds_the_fixtures_of_what_the_wheel_holds(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_app.py").write_text("def test_it(travel):\n    travel.advance(hours=1)\n")
+    start = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+
+    found = subprocess.run(
+        start, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    refused = subprocess.run(
+        [*start, "-p", "no:edgecron.testing"], cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert found.returncode == 0, found.stdout
+    assert "fixture 'travel' not found" in refused.stdout

@@ -50,7 +50,8 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
     },
     "Python programs": {
         "embedding": "schedules within a Python program",
-        "functions": "what a Python function gets, and how to test it",
+        "functions": "what a Python function gets",
+        "testing": "tests of programs with schedules",
         "web": "jobs in FastAPI, Flask and other web servers",
         "django": "jobs of a Django site",
         "workers": "several processes of one program, rollouts and forks",
@@ -106,7 +107,7 @@ OTHER_TOPICS = {
     "sqlite": "sql", "views": "sql",
     "python": "embedding", "api": "embedding", "embed": "embedding", "fastapi": "web",
     "flask": "web", "gunicorn": "web", "asyncio": "embedding", "function": "functions",
-    "context": "functions", "testing": "functions", "tests": "functions", "pytest": "functions",
+    "context": "functions", "tests": "testing", "pytest": "testing",
     "multiprocessing": "workers", "fork": "workers", "processes": "workers", "gevent": "workers",
     "rollout": "workers", "curl": "http", "template": "templates",
     "url": "remote", "ssh": "remote", "ai": "assistants", "claude": "assistants",
