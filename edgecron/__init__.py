@@ -31,7 +31,14 @@ __version__ = "0.1.0"
 __built__ = "2026-05-01"
 
 if TYPE_CHECKING:
-    from edgecron.base.errors import EdgecronError, InvalidTrigger, UnknownTimezone
+    from edgecron.base.errors import (
+        EdgecronError,
+        InvalidTrigger,
+        ResultLost,
+        RunFailed,
+        UnknownTimezone,
+    )
+    from edgecron.base.function_errors import Retry, Skip
     from edgecron.embedding.context import RunContext
     from edgecron.embedding.events import RunEvent
     from edgecron.embedding.job import Job
@@ -44,10 +51,14 @@ _HOME = {
     "EdgecronError": "edgecron.base.errors",
     "InvalidTrigger": "edgecron.base.errors",
     "Job": "edgecron.embedding.job",
+    "ResultLost": "edgecron.base.errors",
+    "Retry": "edgecron.base.function_errors",
     "Run": "edgecron.embedding.run",
     "RunContext": "edgecron.embedding.context",
     "RunEvent": "edgecron.embedding.events",
+    "RunFailed": "edgecron.base.errors",
     "Scheduler": "edgecron.embedding.scheduler",
+    "Skip": "edgecron.base.function_errors",
     "Trigger": "edgecron.triggers",
     "UnknownTimezone": "edgecron.base.errors",
     "Upstream": "edgecron.model.claim",
@@ -61,10 +72,14 @@ __all__ = [
     "EdgecronError",
     "InvalidTrigger",
     "Job",
+    "ResultLost",
+    "Retry",
     "Run",
     "RunContext",
     "RunEvent",
+    "RunFailed",
     "Scheduler",
+    "Skip",
     "Trigger",
     "UnknownTimezone",
     "Upstream",

@@ -6,6 +6,8 @@ exit code. 1 failed, 2 bad usage or input, 3 no such thing, 4 already there, 5 d
 
 from __future__ import annotations
 
+import builtins
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -234,9 +236,55 @@ class Cancelled(EdgecronError):
 
 
 class RunFailed(EdgecronError):
-    """A run whose result was requested did not succeed; `run` is that run."""
+    """A run whose result was requested did not succeed. Its text says how the run ended.
+
+    - `type`: the qualified name of the exception that the function raised, such as `OSError` or
+      `app.PlcError`; None if the run ended in another way.
+    - `message`: the text of the exception, or how else the run ended.
+    - `traceback`: the traceback as text; None if there is none, or if it was removed.
+    """
 
     code = "run_failed"
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        type: str | None = None,
+        message: str | None = None,
+        traceback: str | None = None,
+    ) -> None:
+        super().__init__(text)
+        self.type = type
+        self.message = text if message is None else message
+        self.traceback = traceback
+        if traceback is not None:
+            self.add_note(f"The function raised:\n{traceback.rstrip()}")
+
+    def is_a(self, kind: builtins.type[BaseException]) -> bool:
+        """Report whether the function raised an exception of this class, or of a subclass.
+
+        If this program has not imported the class that was raised, only its name is compared.
+        """
+        if self.type is None:
+            return False
+        found = _find_class(self.type)
+        if found is not None:
+            return issubclass(found, kind)
+        return self.type in (kind.__name__, kind.__qualname__)
+
+
+def _find_class(name: str) -> type[BaseException] | None:
+    """Find an exception of Python or of a loaded module by its qualified name."""
+    parts = name.split(".")
+    for count in range(len(parts) - 1, -1, -1):
+        home = sys.modules.get(".".join(parts[:count]) if count else "builtins")
+        found: Any = home
+        for part in parts[count:]:
+            found = getattr(found, part, None)
+        if isinstance(found, type) and issubclass(found, BaseException):
+            return found
+    return None
 
 
 class ResultLost(EdgecronError):

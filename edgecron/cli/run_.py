@@ -192,6 +192,10 @@ def _show_end(cli: Session, execution: Execution, *, result: bool) -> int:
         _put_on_stderr(cli, execution)
     if execution.status is Status.SUCCESS:
         return execution.exit_code or 0
+    if execution.reason is Reason.DECLINED:
+        why = failure_words(execution)
+        cli.report(f"edgecron: run {execution.id} of {execution.schedule} was skipped: {why}")
+        return 0  # Nothing was to be done, and nothing failed.
     more = f" ({failure_words(execution)})" if execution.error_msg else ""
     what = f"edgecron: run {execution.id} of {execution.schedule}"
     if execution.exit_code is None:

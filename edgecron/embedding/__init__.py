@@ -5,6 +5,8 @@ program        what a program declares, and what it asks of the database
 declarations   the declared functions and schedules; their options
 job            one schedule as an object: a Job is a decorated function
 run            one run as an object, and waiting for its end
+failures       exceptions of functions: which are retried, and what `get` raises
+on_failure     functions that are called after the last attempt failed
 context        what a function gets: its arguments, its run
 events         events of runs as values; subscriptions: callbacks and streams of them
 own_engine     the engine's thread, restarted if it dies; how it stops

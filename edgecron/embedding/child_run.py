@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
+from edgecron.base.function_errors import Skip
 from edgecron.client import Client
 from edgecron.embedding.job import Job as Declared
 from edgecron.embedding.processes import begin_child
@@ -52,14 +53,15 @@ def call_here(target: str, told: Mapping[str, Any]) -> int:
         _leave(returned, call)
     except EdgecronError as error:
         hint = f" ({error.hint})" if error.hint else ""
-        sys.stderr.write(f"edgecron: {error.message}{hint}\n")
-        _leave_error(error)
+        if not isinstance(error, Skip):
+            sys.stderr.write(f"edgecron: {error}{hint}\n")
+        _leave_error(error, call)
         return 1
     except BaseException as error:  # CancelledError, too
         if isinstance(error, SystemExit | KeyboardInterrupt):
             raise
         traceback.print_exc()
-        _leave_error(error)
+        _leave_error(error, call)
         return 1
     finally:
         client.close()
@@ -169,12 +171,14 @@ def _leave(result: object, call: ChildCall) -> None:
     _write(path, text)
 
 
-def _leave_error(error: BaseException) -> None:
+def _leave_error(error: BaseException, call: Call) -> None:
     """Write the exception of the function: the run shows that instead of an exit code."""
     path = os.environ.get("EDGECRON_RESULT")
     if path is not None:
-        why = failure_of(error)
-        text = json.dumps({"edgecron": {"error": {"code": why.code, "message": why.message}}})
+        why = failure_of(error, call)
+        left = {name: value for name, value in why._asdict().items() if name != "trace"}
+        left["message"] = why.message.removeprefix(f"{_MAIN}.")
+        text = json.dumps({"edgecron": {"error": left}})
         with suppress(OSError):  # It is on stderr, too.
             _write(path, text)
 

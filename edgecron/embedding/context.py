@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.errors import Cancelled, InvalidInput
 from edgecron.base.json_texts import json_text
 from edgecron.base.units import from_ms
+from edgecron.embedding.failures import RetryRules
 from edgecron.supervisor.environment import idempotency_key
 
 if TYPE_CHECKING:
@@ -186,15 +187,21 @@ def wants_context(function: Callable[..., object]) -> bool:
     return annotation is RunContext
 
 
+_NO_RULES = RetryRules()
+
+
 class Arguments:
     """A job's function and its arguments: from a call to a payload, and from a payload to a call.
 
-    `job` is the name that errors mention.
+    `job` is the name that errors mention, and `rules` decide about exceptions.
     """
 
-    def __init__(self, function: Callable[..., Any], *, job: str) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *, job: str, rules: RetryRules = _NO_RULES
+    ) -> None:
         self.function = function
         self._job = job
+        self._rules = rules
         try:
             signature = inspect.signature(function)
         except ValueError:
@@ -210,6 +217,7 @@ class Arguments:
 
     def call(self, call: Call) -> Any:
         """Call the function for a run; return what it returns, for a coroutine its awaitable."""
+        call.gives_up = self._rules.gives_up
         args, kwargs = self.read(call.claim.job.payload)
         if self._has_context:
             return self.function(RunContext(call), *args, **kwargs)

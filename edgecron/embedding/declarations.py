@@ -18,6 +18,8 @@ from edgecron.model.engine import Offers, find_program, offer_of
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
+    from edgecron.embedding.failures import Errors
+    from edgecron.embedding.on_failure import OnFailure
     from edgecron.formats.document_values import Wanted
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.supervisor.calls import Call
@@ -63,6 +65,13 @@ if TYPE_CHECKING:
         wake: bool
         durability: Literal["full", "normal", "volatile"]
         scopes: Sequence[str]
+
+    class JobOptions(Options, total=False):
+        """The same, and what follows from exceptions of a function."""
+
+        retry_on: Errors
+        give_up_on: Errors
+        on_failure: OnFailure
 
     class CommandOptions(Options, total=False):
         """The same, and the surroundings of a command."""

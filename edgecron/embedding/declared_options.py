@@ -13,6 +13,7 @@ from edgecron.base.errors import InvalidInput, UnknownTimezone
 from edgecron.base.json_texts import json_text
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.base.values import replace
+from edgecron.embedding.failures import RULE_NAMES
 from edgecron.formats.document_schedule import read_table, suggest_key
 from edgecron.formats.document_writing import SWITCHED, trigger_key
 from edgecron.formats.option_texts import rename_former
@@ -87,7 +88,7 @@ OPTION_NAMES = frozenset(
     and option.name not in (*SWITCHED, "queue")
 )
 # The other parameters of these methods.
-_JOB_ONLY, _ADD_ONLY = ("name", "payload", "process"), ("name", "command", "shell")
+_JOB_ONLY, _ADD_ONLY = ("name", "payload", "process", *RULE_NAMES), ("name", "command", "shell")
 COMMAND_OPTION_NAMES = OPTION_NAMES | {option.name for option in JOB_OPTIONS}
 
 

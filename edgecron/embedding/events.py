@@ -44,7 +44,7 @@ class RunEvent:
 
     - `started`: an attempt started.
     - `finished`: an attempt ended, with its status, or a run was cancelled before its start.
-    - `skipped`: a run was skipped, or a range of missed runs.
+    - `skipped`: a run was skipped, by its function too, or a range of missed runs.
     - `owed`: a run is due and waits for a condition.
     """
 
@@ -99,6 +99,8 @@ class Origins:
         if event.kind is EventKind.QUEUED and "waiting_for" in event.details:
             return PendingEvent(event=event, kind="owed", origin=origin)
         kind = _KINDS.get(event.kind)
+        if kind == "finished" and event.details.get("status") == Status.SKIPPED:
+            kind = "skipped"  # by its function
         return None if kind is None else PendingEvent(event=event, kind=kind, origin=origin)
 
     def _origin_of(self, event: Event) -> Origin | None:

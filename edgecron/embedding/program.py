@@ -31,7 +31,9 @@ from edgecron.embedding.declared_options import (
     read_options,
 )
 from edgecron.embedding.event_loops import AWAIT_HINT, MOST_WAIT_S, beside, is_on_loop
+from edgecron.embedding.failures import RULE_NAMES, read_rules
 from edgecron.embedding.job import Entry, Job
+from edgecron.embedding.on_failure import FailureCalls, check_on_failure
 from edgecron.embedding.pool import ClientPool
 from edgecron.embedding.processes import command_of
 from edgecron.embedding.run import Run, Waits
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 
     from edgecron.client import Client
     from edgecron.client.schedule_changes import ScheduleChanges
-    from edgecron.embedding.declarations import CommandOptions, Options
+    from edgecron.embedding.declarations import CommandOptions, JobOptions
     from edgecron.embedding.job import Decorate
     from edgecron.model.schedule import Schedule
     from edgecron.triggers import Trigger
@@ -105,6 +107,7 @@ class Program:
             self.pool, clock=self._clock, holds_up=self._holds_up, serves=self._serves
         )
         self._registry = Registry()
+        self._failures = FailureCalls(self._find_failed)
         self._lock = threading.RLock()
         self._keeping = threading.RLock()  # held while a thread writes the declarations
 
@@ -119,7 +122,7 @@ class Program:
         name: str | None = None,
         payload: object = None,
         process: bool = False,
-        **options: Unpack[Options],
+        **options: Unpack[JobOptions],
     ) -> Decorate:
         """Make a function a job: `@scheduler.job(every("5m"), retries=3)`.
 
@@ -130,6 +133,10 @@ class Program:
         can be killed, and it outlives the program. The schedule is written when an engine starts,
         or when the job is first used. Raises InvalidInput for a wrong argument, AlreadyExists if
         the program declares the name twice.
+
+        Three options concern exceptions of the function. `retry_on`: only these classes are
+        retried. `give_up_on`: these are never retried. `on_failure(run, error)`: a function that
+        is called once, after the last attempt failed.
         """
         return self._declaring(when, name, payload, process, options, place_of(1))
 
@@ -138,7 +145,7 @@ class Program:
         *misused: object,
         name: str | None = None,
         process: bool = False,
-        **options: Unpack[Options],
+        **options: Unpack[JobOptions],
     ) -> Decorate:
         """Make a function a task, which runs only on demand: `@scheduler.task(retries=3)`.
 
@@ -160,7 +167,7 @@ class Program:
         name: str | None,
         payload: object,
         process: bool,
-        options: Options,
+        options: JobOptions,
         where: str,
     ) -> Decorate:
         """Return the decorator of `job` and `task`; `where` is the line that declares."""
@@ -174,15 +181,21 @@ class Program:
                 keys["command"] = command_of(function, name=job_name)
             else:
                 keys["callable"] = job_name
+            rules = read_rules(job_name, options)
+            on_failure = options.get("on_failure")
+            check_on_failure(job_name, on_failure)
+            given = {key: value for key, value in options.items() if key not in RULE_NAMES}
             wanted = read_options(
-                job_name, when, keys, options, known=OPTION_NAMES, timezone=self.timezone
+                job_name, when, keys, given, known=OPTION_NAMES, timezone=self.timezone
             )
-            arguments = Arguments(function, job=job_name)
+            arguments = Arguments(function, job=job_name, rules=rules)
             if wanted.spec.triggers != (ON_DEMAND,):  # Nobody gives a scheduled run arguments.
                 arguments.check(wanted.spec.job.payload)
             self._registry.add(
                 Declared(wanted=wanted, where=where, arguments=arguments, is_process=process)
             )
+            if on_failure is not None:
+                self._failures.functions[job_name] = on_failure
             if self.is_running:
                 self.keep_declared()
             return Job(
@@ -347,6 +360,11 @@ class Program:
     def _holds_up(self) -> bool:
         """Report whether to wait on this thread would block an event loop of our coroutines."""
         return False
+
+    def _find_failed(self, run_id: int) -> Run[Any] | None:
+        """Return a run that has ended; None if another attempt follows."""
+        run: Run[Any] = Run(run_id, self.waits)
+        return run if self.waits.look(run.execution).id == run_id else None
 
     def _serves(self, queue: str) -> bool:
         """Report whether this process has started an engine for a queue."""

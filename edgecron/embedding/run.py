@@ -14,16 +14,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgecron.base.checks import check_seconds
-from edgecron.base.errors import Conflict, NotFound, ResultLost, RunFailed
+from edgecron.base.errors import Conflict, NotFound, ResultLost
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.embedding.event_loops import beside
 from edgecron.embedding.events import why_lost
+from edgecron.embedding.failures import run_failed
 from edgecron.embedding.pool import engine_logger
 from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.model.engine import find_program
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
+    from edgecron.base.errors import RunFailed
     from edgecron.embedding.pool import ClientPool
     from edgecron.engine.events import Event
     from edgecron.model.claim import OutputChunk
@@ -138,22 +140,22 @@ class Run(Generic[T]):
     def get(self, timeout: float | None = None) -> T | None:
         """Wait for its end as `wait` does, and return what it returned.
 
-        Raises RunFailed unless it succeeded, and ResultLost if what it returned was not kept.
+        Raises RunFailed unless it succeeded: `type`, `message` and `traceback` describe what the
+        function raised. Raises ResultLost if what it returned was not kept.
         """
         return self.wait(timeout).taken()
 
     async def aget(self) -> T | None:
         """Await its end, and return what it returned. Raises as `get` does."""
-        return (await self).taken()
+        await self
+        if self.status is not Status.SUCCESS:
+            raise await beside(self.failure)
+        return self.taken()
 
     def taken(self) -> T | None:
         """Return what an ended run returned. Raises as `get` does."""
         if self.status is not Status.SUCCESS:
-            why = self.error or self.reason
-            raise RunFailed(
-                f"run {self.id} of {self.schedule!r} ended as {self.status}"
-                + (f": {why}" if why else "")
-            )
+            raise self.failure()
         why = why_lost(self.flags)
         if why is not None:
             raise ResultLost(
@@ -162,6 +164,10 @@ class Run(Generic[T]):
                 " name",
             )
         return self.result
+
+    def failure(self) -> RunFailed:
+        """Return what `get` raises for an ended run that did not succeed."""
+        return run_failed(self.execution, self.output)
 
     @property
     def output(self) -> str:

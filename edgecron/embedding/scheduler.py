@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from edgecron.supervisor.command_runner import Part
 
 _GRACE_MS = 2_000  # the wait for functions that were asked to stop
+_FAILURES_S = 2.0  # the wait for `on_failure` functions
 _MARGIN_S = 3.0  # what an engine takes to end after its last function, at most
 _MOST_RUNNING = 1_000_000
 _MOST_WAIT_S = MAX_DURATION_MS / 1000
@@ -174,6 +175,7 @@ class Scheduler(Program):
         wait_s = self._shutdown_timeout_s + _GRACE_MS / 1000 + _MARGIN_S if wait is None else wait
         has_ended = engine.stop(wait_s=wait_s)
         self._subscribers.stop()
+        self._failures.stop(wait_s=_FAILURES_S)
         if has_ended:
             self._loops.close(wait_s=1.0)
         self.pool.close()
@@ -283,6 +285,7 @@ class Scheduler(Program):
         self._registry.reset_in_child()
         self.waits.reset_in_child()
         self._subscribers.reset_in_child()
+        self._failures.reset_in_child()
         self._loops.reset_in_child()
 
     def _begin(self, loop: AbstractEventLoop | None) -> OwnEngine:
@@ -420,6 +423,7 @@ class Scheduler(Program):
             self._engine.log_stopping(event, wait_s=self._shutdown_timeout_s)
         if event.kind == "ended" and self._registry.has_callable(event.schedule or ""):
             log_end(event)
+        self._failures.note(event)
         self._subscribers.note(event)
 
     def _find_run(self, run_id: int) -> Execution:

@@ -111,6 +111,7 @@ class Driving:
         for _ in range(MOST_PASSES):
             self._wake_ms = self._engine.step().wake_ms
             self._scheduler._subscribers.deliver()
+            self._scheduler._failures.deliver()
             is_busy = self._play() or self._is_due() or self._engine.has_ends()
             if not is_busy and not self._engine.has_changed():
                 return
@@ -258,12 +259,12 @@ def moved(scheduler: Scheduler, database: Path, *, clock: Clock, move: Move) -> 
         scheduler.pool = ClientPool(scheduler._open_client)
         scheduler.waits = JourneyWaits(scheduler.pool, clock=clock, move=move)
         scheduler._registry.forget_kept()
-        scheduler._subscribers.is_by_hand = True
+        scheduler._subscribers.is_by_hand = scheduler._failures.is_by_hand = True
         scheduler._declare_and_hold().close()
         yield
     finally:
         scheduler._subscribers.stop()
-        scheduler._subscribers.is_by_hand = False
+        scheduler._subscribers.is_by_hand = scheduler._failures.is_by_hand = False
         scheduler.pool.close()
         for name, value in own.items():
             setattr(scheduler, name, value)

@@ -10,6 +10,7 @@ ON_TIME_MS = 60_000  # a single fire that is late by up to this is not missed
 MAX_CATCH_UP = 100  # runs of one missed range under catch_up=all
 COMMAND_QUEUE = "command"
 SUSPENDED_MARK = "suspended"  # flag of a run whose processes are stopped; at its end: they were
+GAVE_UP_MARK = "gave_up"  # flag of a failed run: its exception is not one to retry
 REPLACED_MARK = "replaced"  # flag of a run that is ended for a newer one
 MISSED_MARK = "missed:"  # begins a flag of a catch-up: why its time was missed
 COVERS_MARK = "covers:"  # begins a flag of a run that covers missed times: count, start
@@ -65,6 +66,7 @@ class Reason(StrEnum):
     # skipped: its condition was not met before the deadline; cancelled: it was lost during the run
     CONDITION = "condition"
     EXCLUDED = "excluded"  # skipped: it lies outside of the windows of its schedule
+    DECLINED = "declined"  # skipped: its function had nothing to do, and raised Skip
     REQUEST = "request"  # cancelled: by a person or a program
     REPLACED = "replaced"  # cancelled: a newer fire of its schedule took its place
     REMOVED = "removed"  # its schedule was removed: cancelled if queued, skipped if undecided

@@ -87,7 +87,8 @@ class Outcome(NamedTuple):
 
     `exit_code` is 128+N after signal N, and None for a callable or if the job was never started.
     After a success, the schedule remembers `state`: JSON texts by key; None forgets a key.
-    `progress` None leaves that of the row.
+    `progress` None leaves that of the row. `retry_after_ms` is the delay of the next attempt, if
+    there is one; None is that of its schedule.
     """
 
     execution_id: int
@@ -105,6 +106,7 @@ class Outcome(NamedTuple):
     output: Output | None = None
     state: Mapping[str, str | None] | None = None
     progress: str | None = None
+    retry_after_ms: int | None = None
 
 
 class Stall(NamedTuple):

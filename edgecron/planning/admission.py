@@ -231,7 +231,11 @@ class RetryPolicy(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedAttempt:
-    """An attempt that has ended. `interrupted_before` earlier attempts were interrupted."""
+    """An attempt that has ended. `interrupted_before` earlier attempts were interrupted.
+
+    With `gave_up` there is no other attempt after a failure. `retry_after_ms` is the delay that the
+    function asked for; None is that of the policy.
+    """
 
     schedule: str
     plan_ms: int
@@ -241,6 +245,8 @@ class EndedAttempt:
     interrupted_before: int
     status: Status
     finished_ms: int
+    gave_up: bool = False
+    retry_after_ms: int | None = None
 
 
 def most_attempts(retries: int, on_interrupt: OnInterrupt) -> int:
@@ -259,8 +265,10 @@ def plan_retry(policy: RetryPolicy, ended: EndedAttempt, *, seed: bytes) -> int 
     if ended.status is Status.INTERRUPTED:
         return ended.finished_ms if policy.on_interrupt is OnInterrupt.RETRY else None
     failures = ended.attempt - ended.interrupted_before
-    if ended.status is not Status.FAILED or failures > policy.retries:
+    if ended.status is not Status.FAILED or ended.gave_up or failures > policy.retries:
         return None
+    if ended.retry_after_ms is not None:
+        return ended.finished_ms + ended.retry_after_ms
     return ended.finished_ms + _delay_ms(policy, ended, failures, seed)
 
 

@@ -276,7 +276,7 @@ class CallableRunner:
             # To write what it returned can call code of the program, too.
             ended = Ended(*result_of(function(call)))
         except BaseException as error:  # noqa: BLE001  SystemExit, too: it is recorded
-            ended = Ended(why=failure_of(error))
+            ended = Ended(why=failure_of(error, call))
         self._end(call, ended, started_ms)
 
     def _begin_coroutine(self, call: Call, function: Coroutine) -> None:
@@ -331,7 +331,7 @@ class CallableRunner:
         try:
             ended = await task
         except CancelledError as error:  # before it began
-            ended = Ended(why=failure_of(error))
+            ended = Ended(why=failure_of(error, call))
         was_cancelled = ended.why is not None and ended.why.code == "CancelledError"
         if was_cancelled and outer.cancelling() and not call.must_stop:
             call.stop_reason = Reason.SHUTDOWN  # its loop is closing
@@ -379,6 +379,8 @@ class CallableRunner:
         now_ms = self._clock.now_ms()
         status, reason = verdict_of(call, why, has_run=started_ms is not None)
         is_success = status is Status.SUCCESS
+        if why is not None and why.gives_up and reason is Reason.EXCEPTION:
+            flags = (*flags, Flag.GAVE_UP)
         changes = call.close_state()
         message = None if why is None else why.message
         if reason is Reason.TIMEOUT:
@@ -398,6 +400,7 @@ class CallableRunner:
             state=changes if is_success else None,
             progress=self.reports.close(call.claim.lease_token),
             output=None if why is None or why.trace is None else output_of(why.trace, now_ms),
+            retry_after_ms=None if why is None else why.retry_after_ms,
         )
 
     def _add_outcome(self, outcome: Outcome) -> None:
@@ -423,4 +426,4 @@ async def _awaited(function: Coroutine, call: Call) -> Ended:
     try:
         return Ended(*result_of(await function(call)))
     except BaseException as error:  # noqa: BLE001  SystemExit and CancelledError, too
-        return Ended(why=failure_of(error))
+        return Ended(why=failure_of(error, call))

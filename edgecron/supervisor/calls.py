@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable, Mapping
 
 from edgecron.base.clock import Clock
-from edgecron.base.errors import Conflict, InvalidInput
+from edgecron.base.errors import Conflict, EdgecronError, InvalidInput
+from edgecron.base.function_errors import Retry, Skip
 from edgecron.base.json_texts import is_too_deep
+from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Reason, Status
 from edgecron.model.claim import MOST_RESULT_BYTES, Claim, Output, OutputChunk, Stream
 from edgecron.model.run import (
@@ -151,8 +153,8 @@ class Call:
     """One run of a function: the argument of the function."""
 
     __slots__ = (
-        *("_clock", "_reports", "_state", "_until_ms", "asked_ms", "begun_ms", "claim", "on_stop"),
-        "stop_reason",
+        *("_clock", "_reports", "_state", "_until_ms", "asked_ms", "begun_ms", "claim"),
+        *("gives_up", "on_stop", "stop_reason"),
     )
 
     def __init__(
@@ -168,6 +170,8 @@ class Call:
         self._state = StateChanges(claim.schedule_id, read_state)
         self.stop_reason: Reason | None = None  # why it was asked to stop
         self.on_stop: Callable[[], object] | None = None  # ends it, if that is possible
+        # Whether an exception of the function is one that its job does not retry.
+        self.gives_up: Callable[[BaseException], bool] | None = None
         self._clock = clock
         self._until_ms: int | None = None
         self.asked_ms = clock.monotonic_ms()  # when it was handed over
@@ -243,15 +247,19 @@ class Call:
             self._until_ms = now_ms + max(1, round(self.claim.policies.timeout_s * 1000))
 
 
-class Failure:
-    """Why a function was not called, or what it raised."""
+class Failure(NamedTuple):
+    """Why a function was not called, or what it raised, and what follows from that.
 
-    __slots__ = ("code", "message", "trace")
+    `is_skip`: it raised Skip. `gives_up`: no other attempt follows. `retry_after_ms`: the delay of
+    the next attempt, if the function asked for one.
+    """
 
-    def __init__(self, code: str | None, message: str, trace: str | None = None) -> None:
-        self.code = code
-        self.message = message
-        self.trace = trace
+    code: str | None
+    message: str
+    trace: str | None = None
+    is_skip: bool = False
+    gives_up: bool = False
+    retry_after_ms: int | None = None
 
 
 class Ended:
@@ -283,11 +291,30 @@ def verdict_of(call: Call, why: Failure | None, *, has_run: bool) -> tuple[Statu
         return Status.SUCCESS, None  # also if it was asked to stop: it was faster
     if call.stop_reason is not None:
         return Status.CANCELLED, call.stop_reason
+    if why.is_skip:
+        return Status.SKIPPED, Reason.DECLINED
     return Status.FAILED, Reason.EXCEPTION
 
 
-def failure_of(error: BaseException) -> Failure:
-    """Return the failure of a function that raised."""
+def failure_of(error: BaseException, call: Call) -> Failure:
+    """Return what follows from an exception of the function of a call."""
+    failure = _failure_of(error)
+    has_more = call.claim.attempt < call.claim.max_attempts
+    if isinstance(error, Skip):
+        return failure._replace(code=None, message=_text_of(error), trace=None, is_skip=True)
+    if isinstance(error, Retry):
+        message = _text_of(error) + ("" if has_more else "; no attempt is left")
+        trace = failure.trace if error.__cause__ or error.__context__ else None
+        return failure._replace(message=message, trace=trace, retry_after_ms=error.after_ms)
+    is_over = has_more and call.gives_up is not None and call.gives_up(error)
+    return failure._replace(gives_up=is_over)
+
+
+def _text_of(error: EdgecronError) -> str:
+    return _storable(str(error.message))
+
+
+def _failure_of(error: BaseException) -> Failure:
     import traceback  # seldom needed, and heavy
 
     try:

@@ -241,14 +241,20 @@ def outcome_of(
     if left is None or left.is_lost:
         flags = (*flags, Flag.RESULT_INVALID)
     error_code, error_msg = record.error_code, record.error_msg or _end_in_words(record)
-    if left is not None and left.error is not None and record.cause is EndCause.EXIT:
-        error_code, error_msg = left.error
+    exit_code, retry_after_ms = record.exit_code, None
+    raised = left.error if left is not None and record.cause is EndCause.EXIT else None
+    if raised is not None and not is_success:
+        error_code, error_msg, retry_after_ms = raised.code, raised.message, raised.retry_after_ms
+        if raised.gives_up:
+            flags = (*flags, Flag.GAVE_UP)
+        if raised.is_skip:
+            status, reason, exit_code = Status.SKIPPED, Reason.DECLINED, None
     return Outcome(
         execution_id=execution_id,
         lease_token=token,
         status=Status.SUCCESS if is_success else status,
         reason=None if is_success else reason,
-        exit_code=record.exit_code,
+        exit_code=exit_code,
         started_ms=record.started_ms,
         finished_ms=record.finished_ms,
         duration_ms=record.duration_ms,
@@ -259,6 +265,7 @@ def outcome_of(
         state=None if left is None else left.state,
         progress=None if left is None else left.progress,
         output=output if record.started_ms is not None else None,
+        retry_after_ms=retry_after_ms,
     )
 
 

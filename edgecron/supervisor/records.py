@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from edgecron.base.values import dataclass, field
-from edgecron.model.choices import SUSPENDED_MARK
+from edgecron.model.choices import GAVE_UP_MARK, SUSPENDED_MARK
 
 TOKEN = re.compile(r"[A-Za-z0-9_\-]{1,64}", re.ASCII)
 
@@ -42,6 +42,7 @@ class Flag(StrEnum):
     KILLED = "killed"  # it did not end on TERM within its grace
     RESULT_TOO_BIG = "result_too_big"  # it left a result of more than 64 KiB
     RESULT_INVALID = "result_invalid"  # its result is not a file of JSON
+    GAVE_UP = GAVE_UP_MARK  # attempts were left, but its exception is not one to retry
     SUSPENDED = SUSPENDED_MARK  # its processes were stopped for a while
     CORE_DUMPED = "core_dumped"  # the system wrote a core file
     OUT_OF_MEMORY = "out_of_memory"  # the kernel ended it at the limit of its control group

@@ -4,7 +4,8 @@ A command leaves a small JSON value in the file that EDGECRON_RESULT names. A fu
 its own process leaves `{"edgecron": {"result": ..., "state": {"key": "text of JSON" or null}}}`
 instead, with nothing beside it. `"progress": {"fraction": 1, "text": ""}` can be there too. If the
 function raised, it leaves `"error": {"code": "ValueError", "message": "ValueError: no"}` and no
-result. If its result is not JSON, it leaves `"lost": true`.
+result; `is_skip`, `gives_up` and `retry_after_ms` can be there, as in `Raised`. If its result is
+not JSON, it leaves `"lost": true`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from edgecron.base.errors import InvalidInput
 from edgecron.base.json_texts import check_json
+from edgecron.base.units import MAX_DURATION_MS
 from edgecron.base.values import NamedTuple
 from edgecron.model.claim import MOST_RESULT_BYTES
 from edgecron.model.run import (
@@ -143,13 +145,27 @@ def _read(fd: int) -> tuple[str | None, Flag | None]:
     return text, None
 
 
+class Raised(NamedTuple):
+    """The exception of a function, and what follows from it.
+
+    `is_skip`: the function had nothing to do. `gives_up`: no other attempt follows.
+    `retry_after_ms`: the delay of the next attempt, if the function asked for one.
+    """
+
+    code: str | None
+    message: str
+    is_skip: bool = False
+    gives_up: bool = False
+    retry_after_ms: int | None = None
+
+
 class Left(NamedTuple):
     """The contents of a result file: result as JSON text, changes of state, last progress."""
 
     result: str | None = None
     state: Mapping[str, str | None] | None = None
     progress: str | None = None
-    error: tuple[str, str] | None = None  # the type and message of an exception
+    error: Raised | None = None
     is_lost: bool = False  # the result is not JSON
 
 
@@ -179,12 +195,25 @@ def _left(parts: dict[str, Any]) -> Left:
     )
 
 
-def _error(error: Any) -> tuple[str, str] | None:
+def _error(error: Any) -> Raised | None:
     if error is None:
         return None
-    code, message = str(error["code"]), str(error["message"])
-    (code + message).encode()
-    return code[:_MOST_LETTERS], message[:_MOST_LETTERS]
+    after_ms = error.get("retry_after_ms")
+    if after_ms is not None and not 0 <= int(after_ms) <= MAX_DURATION_MS:
+        raise ValueError("expected a delay of at most 100 years")
+    return Raised(
+        code=None if error["code"] is None else _cut(error["code"]),
+        message=_cut(error["message"]),
+        is_skip=error.get("is_skip") is True,
+        gives_up=error.get("gives_up") is True,
+        retry_after_ms=None if after_ms is None else int(after_ms),
+    )
+
+
+def _cut(text: object) -> str:
+    found = str(text)
+    found.encode()  # Raises if a row can't hold it.
+    return found[:_MOST_LETTERS]
 
 
 def _storable(result: Any) -> str:

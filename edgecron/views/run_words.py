@@ -38,6 +38,7 @@ NOT_RUN = {
     "jitter": "jitter delayed the previous run past this time; the jitter exceeds the interval",
     "condition": "a condition in --needs was not met in time",
     "excluded": "the time lies outside the windows of the schedule",
+    "declined": "its function had nothing to do",
     "removed": "the schedule was removed",
     "request": "a user cancelled it",
     "replaced": "a newer run replaced it",
@@ -174,6 +175,8 @@ def _reason_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
         return f"{recorded_words(run, zone=zone, now=now)}, and the catch-up policy skipped {them}"
     if reason == "condition" and run.status is Status.CANCELLED:
         return run.error_msg or "its --while condition was no longer true"
+    if reason == "declined":
+        return run.error_msg or known
     if reason == "condition" and run.error_msg:
         return f"{known}: {run.error_msg}"
     return known

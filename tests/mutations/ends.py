@@ -103,8 +103,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="plan_retry",
-                old="Status.FAILED or failures > policy.retries:",
-                new="Status.FAILED:",
+                old="or failures > policy.retries:",
+                new=":",
             ),
         ),
         hunt=Hunt(tests=(POLICIES,), says=fails("I12")),

@@ -137,6 +137,63 @@ def test_ends_are_counted_by_status(bench: Bench) -> None:
     assert schedule.last_error == "exit"
 
 
+def test_a_run_that_its_function_skipped_is_neither_success_nor_failure(bench: Bench) -> None:
+    bench.add(make_spec(retries=3))
+    for status in (Status.FAILED, Status.SKIPPED):
+        bench.clock.advance_ms(MINUTE)
+        [grant] = bench.fire().granted
+        outcome = outcome_of(grant, bench.clock.now_ms(), status=status)
+        if status is Status.FAILED:
+            outcome = outcome._replace(flags=("gave_up",))
+        else:
+            outcome = outcome._replace(reason=Reason.DECLINED, error_msg="no new files")
+        bench.store.finish([outcome], now_ms=bench.clock.now_ms())
+
+    schedule, row = bench.store.get_schedule("backup"), bench.rows()[-1]
+
+    assert (row.status, row.reason, row.error_msg) == ("skipped", "declined", "no new files")
+    assert (row.started_at, row.duration_ms) == (None, outcome.duration_ms)
+    assert row.finished_at == bench.clock.now()
+    assert (schedule.run_count, schedule.counts[Status.SKIPPED]) == (2, 1)
+    assert (schedule.last_status, schedule.last_success_at) == (Status.FAILED, None)
+    assert not bench.store.has_queued()
+
+
+def test_a_schedule_whose_function_skips_each_run_is_not_suspect(bench: Bench) -> None:
+    bench.add()
+    bench.clock.advance_ms(MINUTE)
+    [grant] = bench.fire().granted
+    outcome = outcome_of(grant, bench.clock.now_ms(), status=Status.SKIPPED)
+    bench.store.finish([outcome._replace(reason=Reason.DECLINED)], now_ms=bench.clock.now_ms())
+
+    now_ms = bench.clock.now_ms()
+
+    assert bench.store.find_suspects(late_ms=now_ms - MINUTE, now_ms=now_ms) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "delay_ms"),
+    [({}, 60_000), ({"retry_after_ms": 5}, 5), ({"flags": ("gave_up",)}, None)],
+)
+def test_an_outcome_can_set_the_delay_of_its_retry_or_refuse_it(
+    bench: Bench, changes: dict[str, object], delay_ms: int | None
+) -> None:
+    bench.add(make_spec(retries=1, retry_delay_s=60.0, retry_max_delay_s=60.0))
+    bench.clock.advance_ms(MINUTE)
+    [grant] = bench.fire().granted
+    outcome = outcome_of(grant, bench.clock.now_ms(), status=Status.FAILED)
+
+    bench.store.finish([outcome._replace(**changes)], now_ms=bench.clock.now_ms())  # type: ignore[arg-type]
+
+    first, *retries = bench.rows()
+    assert first.finished_at is not None
+    delays = [(one.due_at - first.finished_at).total_seconds() * 1000 for one in retries]
+    if delay_ms == 60_000:
+        assert 54_000 < delays[0] <= 60_000
+    else:
+        assert delays == ([] if delay_ms is None else [delay_ms])
+
+
 def test_an_end_frees_the_place_of_its_schedule(bench: Bench, granted: Granted) -> None:
     bench.end(granted)
     bench.clock.advance_ms(MINUTE)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model.choices import Status
+from edgecron.model.choices import Reason, Status
 from edgecron.model.run import MOST_STATE_KEYS, Progress, read_progress
 from edgecron.supervisor.command_runner import outcome_of
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag
@@ -96,3 +96,32 @@ def test_an_end_says_that_what_it_left_was_malformed(tmp_path: Path) -> None:
 
     assert (outcome.status, outcome.result, outcome.state) == (Status.SUCCESS, None, None)
     assert outcome.flags == (Flag.LEFT_BEHIND, Flag.RESULT_INVALID)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, (Status.FAILED, Reason.EXIT, 1, (), None)),
+        ({"retry_after_ms": 5}, (Status.FAILED, Reason.EXIT, 1, (), 5)),
+        ({"gives_up": True}, (Status.FAILED, Reason.EXIT, 1, (Flag.GAVE_UP,), None)),
+        ({"is_skip": True}, (Status.SKIPPED, Reason.DECLINED, None, (), None)),
+    ],
+)
+def test_an_exception_decides_what_follows(
+    more: dict[str, object], expected: object, tmp_path: Path
+) -> None:
+    error = {"code": "OSError", "message": "OSError: no plc", **more}
+    record = ended(json.dumps({"edgecron": {"error": error}}), exit_code=1)
+
+    outcome = outcome_of(record, execution_id=1, token="t", ok_codes=(0,), state_dir=tmp_path)
+
+    found = (outcome.status, outcome.reason, outcome.exit_code, outcome.flags)
+    assert (*found, outcome.retry_after_ms) == expected
+    assert (outcome.error_code, outcome.error_msg) == ("OSError", "OSError: no plc")
+
+
+@pytest.mark.parametrize("after_ms", [-1, 10**18, "soon", [5]])
+def test_a_delay_that_is_none_is_malformed(after_ms: object) -> None:
+    error = {"code": "Retry", "message": "busy", "retry_after_ms": after_ms}
+
+    assert split_result(json.dumps({"edgecron": {"error": error}})) is None

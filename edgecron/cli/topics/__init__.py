@@ -51,6 +51,7 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
     "Python programs": {
         "embedding": "schedules within a Python program",
         "functions": "what a Python function gets",
+        "failures": "what happens if a Python function raises",
         "testing": "tests of programs with schedules",
         "web": "jobs in FastAPI, Flask and other web servers",
         "django": "jobs of a Django site",
@@ -107,7 +108,7 @@ OTHER_TOPICS = {
     "sqlite": "sql", "views": "sql",
     "python": "embedding", "api": "embedding", "embed": "embedding", "fastapi": "web",
     "flask": "web", "gunicorn": "web", "asyncio": "embedding", "function": "functions",
-    "context": "functions", "tests": "testing", "pytest": "testing",
+    "context": "functions", "tests": "testing", "pytest": "testing", "exceptions": "failures",
     "multiprocessing": "workers", "fork": "workers", "processes": "workers", "gevent": "workers",
     "rollout": "workers", "curl": "http", "template": "templates",
     "url": "remote", "ssh": "remote", "ai": "assistants", "claude": "assistants",

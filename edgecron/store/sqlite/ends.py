@@ -158,6 +158,7 @@ def write_state(database: Database, schedule_id: int, changes: Mapping[str, str 
 
 _END = f"""UPDATE executions SET status = :status, exit_code = :exit_code,
         reason = iif(:reason = 'request' AND flags LIKE '%"{REPLACED_MARK}"]', 'replaced', :reason),
+        claimed_at = iif(:status = 'skipped', NULL, claimed_at),
         started_at = iif(:started IS NULL, NULL, max(:started, claimed_at)),
         finished_at = max(:finished, claimed_at), duration_ms = :duration,
         error_code = :error_code, error_msg = :error_msg, result = :result,
@@ -183,6 +184,10 @@ _COUNT = """UPDATE schedules SET last_execution_id = :execution, last_status = :
         late_counts = iif(:started IS NULL, late_counts, json_set(
             late_counts, :started, coalesce(late_counts ->> :started, 0) + 1)),
         late_sum_ms = late_sum_ms + coalesce(:late, 0)
+    WHERE id = :id"""
+# A function that had nothing to do changes nothing else: its last run remains the one before.
+_COUNT_DECLINED = """UPDATE schedules SET run_count = run_count + 1,
+        skipped_count = skipped_count + 1, duration_sum_ms = duration_sum_ms + :duration
     WHERE id = :id"""
 
 _PackedOutput = dict[str, Any]
@@ -327,7 +332,7 @@ def _find_unfollowed(database: Database, outcomes: Sequence[Outcome]) -> dict[in
 def _is_simple(outcome: Outcome, unfollowed: Mapping[int, bool]) -> bool:
     """Whether an end changes no state, and nothing follows it: no retry, follower or next time."""
     is_last = unfollowed.get(outcome.execution_id)
-    if is_last is None or _changes_state(outcome):
+    if is_last is None or outcome.status is Status.SKIPPED or _changes_state(outcome):
         return False
     return outcome.status is Status.SUCCESS or is_last
 
@@ -367,7 +372,11 @@ def _finish_one(
     if row is None:
         return None
     _write_more(database, outcome, output, schedule_id=row[2])
-    database.change(_COUNT, _count_columns(row[2], outcome, late_ms=row[4], now_ms=now_ms))
+    if outcome.status is Status.SKIPPED:
+        columns = {"id": row[2], "duration": outcome.duration_ms or 0}
+        database.change(_COUNT_DECLINED, columns)
+    else:
+        database.change(_COUNT, _count_columns(row[2], outcome, late_ms=row[4], now_ms=now_ms))
     return follow_up(database, outcome, now_ms=now_ms)
 
 
@@ -382,13 +391,15 @@ def _write_more(
 
 
 def _end_columns(outcome: Outcome) -> dict[str, Any]:
+    # A run that its function skipped has no start, like other skipped runs.
+    started_ms = None if outcome.status is Status.SKIPPED else outcome.started_ms
     return {
         "id": outcome.execution_id,
         "token": outcome.lease_token,
         "status": outcome.status.value,
         "reason": outcome.reason.value if outcome.reason else None,
         "exit_code": outcome.exit_code,
-        "started": outcome.started_ms,
+        "started": started_ms,
         "finished": outcome.finished_ms,
         "duration": outcome.duration_ms,
         "error_code": None if outcome.status is Status.SUCCESS else error_code_of(outcome),

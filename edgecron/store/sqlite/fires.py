@@ -320,7 +320,8 @@ def give_back_unmet(database: Database, execution_id: int, *, now_ms: int) -> tu
                    CROSS JOIN executions AS o ON o.schedule_id = e.schedule_id
                        AND o.scope_kind = c.scope_kind AND o.scope_id = c.scope_id
                        AND o.plan_at = e.plan_at AND o.fire_key = e.fire_key
-                   WHERE c.schedule_id = e.schedule_id AND o.status != 'skipped')""",
+                   WHERE c.schedule_id = e.schedule_id
+                       AND (o.status != 'skipped' OR o.reason = 'declined'))""",
         {"id": execution_id},
     )
     if row is None:

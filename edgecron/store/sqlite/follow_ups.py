@@ -13,7 +13,7 @@ from typing import Any
 from edgecron.base.errors import SENSELESS, InvalidInput
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms, from_ms
 from edgecron.base.values import dataclass
-from edgecron.model.choices import Cause, OnInterrupt, Reason, Status
+from edgecron.model.choices import GAVE_UP_MARK, Cause, OnInterrupt, Reason, Status
 from edgecron.model.claim import Outcome
 from edgecron.planning.admission import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.planning.next_fire import Fire, jitter_of
@@ -62,7 +62,7 @@ def follow_up(database: Database, outcome: Outcome, *, now_ms: int) -> Ended:
     row = _read(database, outcome.execution_id, now_ms)
     if row.status is Status.SUCCESS and not row.is_removed:
         wake_for_success(database, row.schedule)
-    retry = None if row.is_removed else _retry(database, row, now_ms)
+    retry = None if row.is_removed else _retry(database, row, outcome, now_ms)
     if retry is not None:
         return Ended(reason=row.reason, decided=(retry,))
     return _end_fire(database, row, now_ms)
@@ -127,7 +127,7 @@ def _read(database: Database, execution_id: int, now_ms: int) -> _EndedRow:
     )
 
 
-def _retry(database: Database, row: _EndedRow, now_ms: int) -> Decided | None:
+def _retry(database: Database, row: _EndedRow, outcome: Outcome, now_ms: int) -> Decided | None:
     """Queue the next attempt, if there is one, with the revision of its fire."""
     if row.attempt >= row.max_attempts or row.status not in (Status.FAILED, Status.INTERRUPTED):
         return None
@@ -142,6 +142,8 @@ def _retry(database: Database, row: _EndedRow, now_ms: int) -> Decided | None:
         interrupted_before=_count_interrupted(database, row),
         status=row.status,
         finished_ms=row.finished_ms,
+        gave_up=GAVE_UP_MARK in outcome.flags,
+        retry_after_ms=outcome.retry_after_ms,
     )
     due_ms = _plan_retry(database, row, ended)
     if due_ms is None:

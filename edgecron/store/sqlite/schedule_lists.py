@@ -107,6 +107,7 @@ def find_suspects(database: Database, *, now_ms: int, late_ms: int) -> list[Susp
                AND (paused_until IS NULL OR paused_until <= :now) AND (
                    last_status IN ('failed', 'interrupted')
                    OR success_count = 0 AND skipped_count > 0
+                       AND run_count <= failed_count + cancelled_count + interrupted_count
                    OR next_run_at < :late
                    OR id IN (SELECT value FROM json_each(:waiting)))""",
         {"now": now_ms, "late": late_ms, "waiting": json.dumps(list(waiting))},
