@@ -7,6 +7,7 @@ job            one schedule as an object: a Job is a decorated function
 run            one run as an object, and waiting for its end
 failures       exceptions of functions: which are retried, and what `get` raises
 on_failure     functions that are called after the last attempt failed
+middleware     code around every function
 context        what a function gets: its arguments, its run
 events         events of runs as values; subscriptions: callbacks and streams of them
 own_engine     the engine's thread, restarted if it dies; how it stops

@@ -20,6 +20,7 @@ from edgecron.embedding.failures import RetryRules
 from edgecron.supervisor.environment import idempotency_key
 
 if TYPE_CHECKING:
+    from edgecron.embedding.middleware import Middleware
     from edgecron.model.claim import Upstream
     from edgecron.supervisor.calls import Call
 
@@ -85,6 +86,11 @@ class RunContext:
     def scope(self) -> tuple[str, str]:
         """The (kind, id) of its scope; ('global', '') without scopes."""
         return self._call.claim.scope_kind, self._call.claim.scope_id
+
+    @property
+    def payload(self) -> Any:
+        """The arguments of the run as JSON has them: by name, or in order; None without any."""
+        return self._call.payload
 
     @property
     def idempotency_key(self) -> str:
@@ -193,15 +199,23 @@ _NO_RULES = RetryRules()
 class Arguments:
     """A job's function and its arguments: from a call to a payload, and from a payload to a call.
 
-    `job` is the name that errors mention, and `rules` decide about exceptions.
+    `job` is the name that errors mention. `middleware` is around each call for a run, and `rules`
+    decide about exceptions.
     """
 
     def __init__(
-        self, function: Callable[..., Any], *, job: str, rules: RetryRules = _NO_RULES
+        self,
+        function: Callable[..., Any],
+        *,
+        job: str,
+        middleware: Middleware,
+        rules: RetryRules = _NO_RULES,
     ) -> None:
         self.function = function
         self._job = job
+        self._middleware = middleware
         self._rules = rules
+        self._is_coroutine = inspect.iscoroutinefunction(function)
         try:
             signature = inspect.signature(function)
         except ValueError:
@@ -219,9 +233,13 @@ class Arguments:
         """Call the function for a run; return what it returns, for a coroutine its awaitable."""
         call.gives_up = self._rules.gives_up
         args, kwargs = self.read(call.claim.job.payload)
-        if self._has_context:
-            return self.function(RunContext(call), *args, **kwargs)
-        return self.function(*args, **kwargs)
+        if self._has_context or self._middleware:
+            run = RunContext(call)
+            args = [run, *args] if self._has_context else args
+        if not self._middleware:
+            return self.function(*args, **kwargs)
+        around = self._middleware.acall if self._is_coroutine else self._middleware.call
+        return around(run, lambda: self.function(*args, **kwargs))
 
     def payload_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
         """Return the arguments of a call as JSON; None without arguments.

@@ -13,6 +13,7 @@ from edgecron.base.checks import check_name
 from edgecron.base.errors import AlreadyExists, InvalidInput
 from edgecron.base.values import dataclass
 from edgecron.embedding.context import Arguments, is_generator_function
+from edgecron.embedding.middleware import Middleware
 from edgecron.model.engine import Offers, find_program, offer_of
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class Registry:
         self.functions: dict[str, Callable[[Call], object]] = {}
         self.coroutines: dict[str, Callable[[Call], Awaitable[object]]] = {}
         self.process_commands: dict[str, tuple[str, ...]] = {}  # by schedule: see `processes`
+        self.middleware = Middleware()
         self.offers: Offers = frozenset()  # the jobs of the program's queue that its engines run
         self._lock = threading.Lock()
         self._declared: dict[str, Declared] = {}

@@ -14,7 +14,7 @@ from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import AlreadyExists, DatabaseBusy, InvalidInput, NotFound
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.client.opening import OpenDatabase
-from edgecron.embedding.context import Arguments
+from edgecron.embedding.context import Arguments, RunContext
 from edgecron.embedding.declarations import (
     Declared,
     Registry,
@@ -43,6 +43,7 @@ from edgecron.triggers import check_zone
 from edgecron.triggers.kinds import ON_DEMAND
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from typing import TypeVar, Unpack
 
     from edgecron.client import Client
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
     from edgecron.triggers import Trigger
 
+    Around = Callable[[RunContext], Iterator[Any]] | Callable[[RunContext], AsyncIterator[Any]]
+    M = TypeVar("M", bound=Around)
     Opened = TypeVar("Opened", bound=OpenDatabase)
 
 
@@ -188,7 +191,9 @@ class Program:
             wanted = read_options(
                 job_name, when, keys, given, known=OPTION_NAMES, timezone=self.timezone
             )
-            arguments = Arguments(function, job=job_name, rules=rules)
+            arguments = Arguments(
+                function, job=job_name, middleware=self._registry.middleware, rules=rules
+            )
             if wanted.spec.triggers != (ON_DEMAND,):  # Nobody gives a scheduled run arguments.
                 arguments.check(wanted.spec.job.payload)
             self._registry.add(
@@ -203,6 +208,25 @@ class Program:
             )
 
         return decorate
+
+    def middleware(self, function: M) -> M:
+        """Put a generator function around each call of a job's function for a run.
+
+            @scheduler.middleware
+            def timed(run: RunContext) -> Iterator[None]:
+                began = time.monotonic()
+                try:
+                    yield  # the function is called here, and its exceptions are raised here
+                finally:
+                    print(run.schedule, time.monotonic() - began)
+
+        The first one that is declared is the outermost. A generator is also around coroutines; an
+        asynchronous generator is around coroutines only. If it catches an exception, the run
+        succeeds. With `process=True` it runs in the process of the run, if the import of the job's
+        module declares it. Raises InvalidInput for a function that is not a generator.
+        """
+        self._registry.middleware.add(function)
+        return function
 
     def add(
         self,

@@ -17,7 +17,7 @@ PARTS = {
     for name, code in _PART.findall(path.read_text("utf-8"))
 }
 NOT_SHOWN = {"worker.py"}  # two lines, told in words
-SHOWN = "".join(read_topic(name) for name in ("web", "django", "testing"))
+SHOWN = "".join(read_topic(name) for name in ("web", "django", "tracing", "testing"))
 
 
 def test_each_recipe_is_found() -> None:

@@ -1,8 +1,6 @@
 """The jobs of the shop: see `edgecron help django`."""
 
 # SHOWN: orders/jobs.py
-from functools import wraps
-
 from django.conf import settings
 from django.db import close_old_connections
 
@@ -11,22 +9,17 @@ from edgecron import Scheduler, every
 scheduler = Scheduler(settings.BASE_DIR / "schedules.db", timezone=settings.TIME_ZONE)
 
 
-def with_database(function):
-    """Open and close database connections around a job, as Django does around a request."""
-
-    @wraps(function)
-    def call(*args, **kwargs):
+@scheduler.middleware
+def with_database(run):
+    """Open and close database connections around each job, as Django does around a request."""
+    close_old_connections()
+    try:
+        yield
+    finally:
         close_old_connections()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            close_old_connections()
-
-    return call
 
 
 @scheduler.job(every("15m"))
-@with_database
 def count_orders() -> int:
     from orders.models import Order
 

@@ -1,0 +1,69 @@
+"""Code around every function of a program: before it, after it, and at its exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from inspect import isasyncgenfunction, isgeneratorfunction
+from typing import Any
+
+from edgecron.base.errors import InvalidInput
+
+
+class Middleware:
+    """The middleware of a program, in the order of declaration: the first is the outermost.
+
+    It is false as long as there is none.
+    """
+
+    def __init__(self) -> None:
+        # For each: as a context manager, and as an asynchronous one. One of them is None.
+        self._all: tuple[
+            tuple[
+                Callable[[object], AbstractContextManager[Any]] | None,
+                Callable[[object], AbstractAsyncContextManager[Any]] | None,
+            ],
+            ...,
+        ] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def add(self, function: Callable[..., Any]) -> None:
+        """Add a generator function. Raises InvalidInput for another value."""
+        if isgeneratorfunction(function):
+            self._all += ((contextmanager(function), None),)
+        elif isasyncgenfunction(function):
+            self._all += ((None, asynccontextmanager(function)),)
+        else:
+            raise InvalidInput(
+                f"middleware is {function!r:.60}, expected a generator function",
+                hint="such as def timed(run), with one yield: the function is called there",
+            )
+
+    def call(self, run: object, function: Callable[[], object]) -> object:
+        """Call a function within the middleware. Asynchronous middleware is left out."""
+        with ExitStack() as stack:
+            for plain, _ in self._all:
+                if plain is not None:
+                    stack.enter_context(plain(run))
+            return function()
+        return None  # A middleware has caught the exception.
+
+    async def acall(self, run: object, function: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Call a coroutine function within the middleware, and await it."""
+        async with AsyncExitStack() as stack:
+            for plain, asynchronous in self._all:
+                if asynchronous is not None:
+                    await stack.enter_async_context(asynchronous(run))
+                elif plain is not None:
+                    stack.enter_context(plain(run))
+            return await function()
+        return None  # A middleware has caught the exception.
