@@ -46,7 +46,7 @@ from edgecron.model.machine_conditions import Kind
 from edgecron.model.options import NO_NOTICES, Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.times import jitter_warning, timing_of, window_warning
-from edgecron.triggers import CronTrigger, check_zone, describe
+from edgecron.triggers import CronTrigger, OnceInTrigger, check_zone, describe
 from edgecron.triggers.zones import LOCAL, local_zone_mark, local_zone_name, machine_zone_name
 from edgecron.views.acts import find_missing_command, secret_words
 from edgecron.views.json_objects import schedule_object
@@ -79,7 +79,7 @@ def run(cli: Session, args: Namespace) -> int:
     if not triggers:
         raise UsageError(
             f"schedule {args.name!r} has no time to run at",
-            hint="give --cron, --every, --at, --on-boot, --after or --on-demand",
+            hint="give --cron, --every, --at, --once, --on-boot, --after or --on-demand",
         )
     spec = ScheduleSpec(
         name=args.name,
@@ -177,18 +177,16 @@ def warn_of_jitter(cli: Session, schedule: Schedule) -> None:
 
 def warn_of_windows(cli: Session, schedule: Schedule) -> None:
     """Warn if the windows of a schedule are too short for its usual run."""
-    policies = schedule.spec.policies
-    if not (policies.between or policies.not_between or policies.except_days):
-        return
     client = cli.client()
+    timing = timing_of(schedule.spec, client.triggers(schedule), seed=b"")
+    if timing.windows is None and not timing.once_in:
+        return
     succeeded = RunChoice(statuses=(Status.SUCCESS,))
     runs = client.history(schedule.name, choice=succeeded, limit=_LAST_RUNS)
     durations_ms = [run.duration_ms for run in runs if run.duration_ms is not None]
     if not durations_ms:
         return
-    timing = timing_of(schedule.spec, client.triggers(schedule), seed=b"")
-    # A second says more than milliseconds to a person.
-    usual_ms = max(1, round(median_low(durations_ms) / 1000)) * 1000
+    usual_ms = median_low(durations_ms)
     warning = window_warning(timing, usual_ms=usual_ms, after_ms=to_ms(client.now()))
     if warning is not None:
         cli.warn(f"schedule {schedule.name}: {warning}")
@@ -199,7 +197,7 @@ def warn_of_missing(cli: Session, specs: Iterable[ScheduleSpec]) -> None:
     if cli.remote_url() is not None:
         return  # A server's configuration and extras can't be seen from here.
     specs = tuple(specs)
-    texts = [text for one in specs for text in (*one.policies.needs, *one.policies.while_needs)]
+    texts = [text for one in specs for text in (*one.all_needs, *one.policies.while_needs)]
     if any(one.kind is Kind.UNMETERED for one in find_of_machine(texts)):
         from edgecron.base.system_bus import missing_note  # Rarely needed: it is for an extra.
 
@@ -218,7 +216,8 @@ def warn_of_missing(cli: Session, specs: Iterable[ScheduleSpec]) -> None:
 def warn_of_zone(cli: Session, schedule: Schedule) -> None:
     """Warn if the engines' local time differs, or can differ, from this shell's."""
     triggers = cli.client().triggers(schedule)
-    if schedule.spec.timezone != LOCAL or not any(isinstance(t, CronTrigger) for t in triggers):
+    is_of_zone = any(isinstance(one, CronTrigger | OnceInTrigger) for one in triggers)
+    if schedule.spec.timezone != LOCAL or not is_of_zone:
         return
     theirs, ours = cli.client().local_zone(), local_zone_mark()
     if theirs is not None:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidDocument, UsageError
+from edgecron.base.window_texts import split_once_in
 from edgecron.cli.add import warn_of_jitter, warn_of_missing, warn_of_windows
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.plans import (
@@ -254,7 +255,8 @@ def _warn_of_times(cli: Session, client: Client, steps: Collection[Step]) -> Non
         policies = step.wanted.spec.policies
         if policies.jitter_s:
             warn_of_jitter(cli, client.schedule(step.name))
-        if policies.between or policies.not_between or policies.except_days:
+        has_windows = policies.between or policies.not_between or policies.except_days
+        if has_windows or any(map(split_once_in, step.wanted.spec.triggers)):
             warn_of_windows(cli, client.schedule(step.name))
 
 

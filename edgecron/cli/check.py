@@ -5,9 +5,11 @@
     edgecron check at tomorrow 09:00
     edgecron check "H 3 * * *" --name nightly
     edgecron check every 2h --between 21:00-05:00 --except 2026-12-24
+    edgecron check once in 21:00-05:00 when ac-power
 
-This command uses no database. A trigger is a cron text, `every 15m`, `at TIME`, `in 20m` or `on
-boot`. Times that windows or excepted days exclude are listed as excluded; they do not count for -n.
+This command uses no database. A trigger is a cron text, `every 15m`, `at TIME`, `in 20m`, `once in
+WINDOW` or `on boot`. Times that windows or excepted days exclude are listed as excluded; they do
+not count for -n.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from edgecron.cli.output import paint, room_on_screen
 from edgecron.cli.schedule_arguments import read_policies
 from edgecron.cli.session import Session
 from edgecron.client.calendars import read_calendars
-from edgecron.formats.option_texts import read_count, read_time
+from edgecron.formats.option_texts import read_count, read_once_in, read_time
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.options import OPTIONS, Policies
@@ -36,6 +38,7 @@ from edgecron.planning.forecast import excluded_before
 from edgecron.planning.times import timing_of
 from edgecron.triggers import (
     EveryTrigger,
+    OnceInTrigger,
     TriggerKind,
     clock_change_notes,
     describe,
@@ -129,12 +132,12 @@ def _read(
     anchor = None if args.from_at is None else start
     text = " ".join(args.text)
     try:
-        trigger = parse_trigger(text, timezone, name, anchor=anchor, now=now)
+        trigger = parse_trigger(read_once_in(text), timezone, name, anchor=anchor, now=now)
     except InvalidTrigger as error:
         if _is_time(text, timezone=timezone, now=now):
             hint = f"edgecron check {quote(f'at {text}')}"
             raise InvalidTrigger(f"{text!r} is a time, not a trigger", hint=hint) from error
-        if len(args.text) > 3 and args.text[0].lower() not in ("every", "at"):
+        if len(args.text) > 3 and args.text[0].lower() not in ("every", "at", "once"):
             hint = "quote the cron text, because the shell expands *: edgecron check '0 2 * * *'"
             raise InvalidTrigger(error.message, hint=hint) from error
         raise
@@ -186,6 +189,9 @@ def _kind_notes(trigger: Trigger, *, name: str | None, is_anchored: bool) -> lis
         return ["it has no times: it runs when you ask for it, by `edgecron run`"]
     if trigger.kind in (TriggerKind.AFTER, TriggerKind.AFTER_END):
         return ["it has no times of its own: it fires when other runs end"]
+    if isinstance(trigger, OnceInTrigger):
+        when = "as soon as its conditions are true" if trigger.conditions else "in its first half"
+        return [f"a window opens at these times; its run starts {when}"]
     if isinstance(trigger, EveryTrigger) and not (trigger.is_bounded or is_anchored):
         return ["a schedule counts from its creation; these times count from 1970"]
     if trigger.kind is TriggerKind.CRON and _has_hash(trigger.text):

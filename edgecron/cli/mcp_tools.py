@@ -281,8 +281,8 @@ _CHANGING = (
         "add",
         "Add a schedule",
         "Adds a schedule with the keys of its TOML document: command or shell for the job, and"
-        " cron, every, at, on_boot, after or on_demand for the times. A time zone is required. The"
-        " schedule never fires for the past. The job runs as the user of the engine.",
+        " cron, every, at, once, on_boot, after or on_demand for the times. A time zone is required."
+        " The schedule never fires for the past. The job runs as the user of the engine.",
         {
             **_takes(
                 "name", "timezone", name=NAME, **DOCUMENT["properties"]

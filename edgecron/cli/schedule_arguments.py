@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from edgecron.triggers import Trigger
 
 
-_TRIGGERS = ("cron", "every", "at", "after")
+_TRIGGERS = ("cron", "every", "at", "once", "after")
 # Options that do something only together with another one.
 _NEEDED = {
     "stall_action": "stall_timeout",

@@ -264,9 +264,9 @@ class Apply:
         if any(upstreams.values()):
             check_upstreams(upstreams, known=self._store.find_upstreams(), names=names)
         needs = {
-            one.spec.name: one.spec.policies.needs
+            one.spec.name: one.spec.all_needs
             for step, one in written
-            if gone or _is_new(step, "needs")
+            if gone or _is_new(step, "needs", "once")
         }
         for texts in needs.values():
             check_needs(texts)
@@ -302,7 +302,7 @@ class Apply:
         except InvalidInput as error:
             notes.append(f"{error.message} ({error.hint})" if error.hint else error.message)
         try:
-            check_needed({spec.name: spec.policies.needs}, names=names)
+            check_needed({spec.name: spec.all_needs}, names=names)
         except InvalidInput as error:
             notes.append(f"{error.message} ({error.hint})" if error.hint else error.message)
         if not compiled.has_events and fresh_fire(compiled.timing, self._clock.now_ms()) is None:
@@ -390,7 +390,7 @@ def _gone_names(prepared: Collection[Prepared]) -> set[str]:
 
 def _named_by(compiled: CompiledSpec) -> set[str]:
     """Return the names of the schedules that a schedule follows or needs."""
-    needed = {one.schedule for one in parse_needs(compiled.spec.policies.needs)}
+    needed = {one.schedule for one in parse_needs(compiled.spec.all_needs)}
     return {name for name, _ in compiled.upstreams} | {name for name in needed if name}
 
 

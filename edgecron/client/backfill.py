@@ -115,7 +115,7 @@ class Backfills(Runs):
         from edgecron.triggers import TriggerKind
 
         kinds = {trigger.kind for trigger in self.triggers(schedule)}
-        if not kinds & {TriggerKind.CRON, TriggerKind.EVERY, TriggerKind.AT}:
+        if not kinds & {TriggerKind.CRON, TriggerKind.EVERY, TriggerKind.AT, TriggerKind.ONCE_IN}:
             raise InvalidInput(
                 f"schedule {schedule.name!r} has no times of its own: it fires"
                 f" {' and '.join(schedule.spec.triggers)}",

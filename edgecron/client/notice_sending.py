@@ -49,6 +49,7 @@ from edgecron.planning.notices import (
 )
 from edgecron.store.sqlite import notices as store
 from edgecron.store.sqlite import outbox
+from edgecron.store.sqlite.history import find_durations_ms
 
 _LOCK = "notices.lock"
 _LINGER_MS = 3_000  # how long the process waits for the next notice
@@ -181,7 +182,7 @@ class NoticeSender:
         """How long a run takes at most, as is usual for its schedule; None: unknown."""
         if one.schedule_id is None or one.execution_id is None:
             return None
-        durations_ms = store.find_durations_ms(
+        durations_ms = find_durations_ms(
             self._client.store,
             one.schedule_id,
             before_id=one.execution_id,

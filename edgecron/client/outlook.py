@@ -20,8 +20,9 @@ from edgecron.model.listing import find_idle, standing_of
 from edgecron.planning.admission import LATE_CAUSES
 from edgecron.planning.forecast import excluded_before
 from edgecron.planning.next_fire import missed_until, next_fires
-from edgecron.planning.times import jitter_warning, load_timing, load_triggers
+from edgecron.planning.times import jitter_warning, load_timing, load_triggers, window_warning
 from edgecron.store.sqlite.explanations import find_deciding, find_outrun, find_revision
+from edgecron.store.sqlite.history import find_usual_ms
 from edgecron.store.sqlite.rows import spec_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Outlooks(ScheduleChanges, Runs):
             schedule,
             most_active=_MOST_ACTIVE,
             now_ms=to_ms(now),
-            machine=look_at(machine, schedule.spec.policies.needs),
+            machine=look_at(machine, schedule.spec.all_needs),
         )
         unmet_note = None if stored.unmet is None else find_note(machine, stored.unmet)
         machine.forget_bus()
@@ -216,11 +217,16 @@ class Outlooks(ScheduleChanges, Runs):
         fires = tuple((from_ms(fire.due_ms), fire.source) for fire in islice(coming, upcoming))
         triggers = load_triggers(compiled.compiled)
         last_at = fires[-1][0] if fires else None
+        usual_ms = None if schedule is None else find_usual_ms(self.store, schedule.id)
+        short = None
+        if usual_ms is not None:
+            short = window_warning(compiled.timing, usual_ms=usual_ms, after_ms=to_ms(now))
         return Foreseen(
             words={trigger.text: describe(trigger) for trigger in triggers},
             fires=fires,
             changes=tuple(_changes_of(triggers, now=now, until=last_at)),
             jitter_warning=jitter_warning(compiled.timing, after_ms=to_ms(now)),
+            window_warning=short,
         )
 
     def _held(self, schedule: Schedule, now: datetime) -> Missed | None:
@@ -263,22 +269,25 @@ class Outlooks(ScheduleChanges, Runs):
         A time without seconds means the whole minute. The answer comes from recorded runs, else
         from what the schedule said at that time. Raises NotFound.
         """
-        from edgecron.views.explanation import explain, last_of
+        from edgecron.views.explanation import explain, find_opening_ms, last_of
 
         check_aware("the time", at)
         schedule = self.store.get_schedule(name)
         at = at.replace(microsecond=0)
         at_ms = to_ms(at)
+        words = self._words_at(schedule, at_ms)
+        opened_ms = None if words.timing is None else find_opening_ms(words.timing, at_ms)
+        from_ms = at_ms if opened_ms is None else opened_ms
         runs = [
             run
             for scope in schedule.spec.scopes
             for run in find_deciding(
-                self.store, schedule.id, scope, from_ms=at_ms, to_ms=last_of(at_ms)
+                self.store, schedule.id, scope, from_ms=from_ms, to_ms=last_of(at_ms)
             )
         ]
         return explain(
             schedule,
-            self._words_at(schedule, at_ms),
+            words,
             runs,
             at=at,
             now=self.now(),

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from edgecron.base.checks import check_aware, check_aware_or_none, check_name, check_range
 from edgecron.base.errors import Conflict, InvalidInput, NotFound
 from edgecron.base.paths import adoptions_path, is_there
-from edgecron.base.units import format_instant, to_ms
+from edgecron.base.units import format_instant, format_ms, to_ms
 from edgecron.base.values import replace
+from edgecron.base.window_texts import split_once_in
 from edgecron.client.calendars import read_calendars
 from edgecron.client.opening import TRIES, Engines
 from edgecron.client.retiming import (
@@ -75,7 +76,7 @@ class ScheduleChanges(Engines, Schedules):
     def _check_needs(self, specs: Sequence[ScheduleSpec]) -> None:
         for spec in specs:
             check_kept(spec.policies.while_needs)
-        wanted = {spec.name: spec.policies.needs for spec in specs if spec.policies.needs}
+        wanted = {spec.name: spec.all_needs for spec in specs if spec.all_needs}
         if wanted:
             for needs in wanted.values():
                 check_needs(needs)
@@ -167,8 +168,10 @@ class ScheduleChanges(Engines, Schedules):
         is_same = trigger_words(spec) == trigger_words(former)
         if is_renamed or not is_same or schedule.trigger_error is not None:
             self._check_upstreams([compiled])
-        before, after = former.policies, spec.policies
-        has_other_needs = (after.needs, after.while_needs) != (before.needs, before.while_needs)
+        has_other_needs = (spec.all_needs, spec.policies.while_needs) != (
+            former.all_needs,
+            former.policies.while_needs,
+        )
         if is_renamed or has_other_needs:
             self._check_needs([spec])
 
@@ -299,11 +302,25 @@ class ScheduleChanges(Engines, Schedules):
                     f"schedule {name!r} is paused until {format_instant(until)}",
                     hint=f"give a later time, or first: edgecron resume {name}",
                 )
+            self._check_in_window(schedule, run_ms)
             return self.store.reschedule(
                 schedule, run_ms=run_ms, now_ms=now_ms, author=self.author_of()
             )
 
         return self._change(name, reschedule_once)
+
+    def _check_in_window(self, schedule: Schedule, run_ms: int) -> None:
+        """Raise InvalidInput if a trigger `once in` does not let the next fire start then."""
+        if schedule.next_plan_at is None or split_once_in(schedule.next_source or "") is None:
+            return
+        opens_ms = to_ms(schedule.next_plan_at)
+        closes_ms = self.timing(schedule).closes_ms(opens_ms)
+        if closes_ms is not None and not opens_ms <= run_ms < closes_ms:
+            raise InvalidInput(
+                "the new time is outside of the window, which is open from"
+                f" {format_ms(opens_ms)} to {format_ms(closes_ms)}",
+                hint=f"give a time in the window; to run now: edgecron run {schedule.name}",
+            )
 
     def _need_next(self, schedule: Schedule) -> None:
         """Raise Conflict if a schedule has no next fire to move."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.units import from_ms, to_ms
+from edgecron.base.window_texts import split_once_in
 from edgecron.client.engine_words import absence_advice, absence_words, find_living, stalled_words
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Status
 from edgecron.model.listing import ACTIVE_RUNS, Idle, standing_of, upstreams
@@ -202,6 +203,8 @@ def verdict_sentences(
     time = shown(found.plan_at or found.at)
     made = shown(schedule.created_at)
     by = "" if found.source is None else f" by {found.source!r}"
+    is_window = found.source is not None and split_once_in(found.source) is not None
+    what = "the opening of one of its windows" if is_window else "one of its times"
     moved = ""
     if found.due_at is not None and found.due_at != found.plan_at:
         moved = f", and start at {shown(found.due_at)}"
@@ -224,10 +227,10 @@ def verdict_sentences(
         Verdict.HELD: f"{time} {did} skipped: the schedule is paused{end}.",
         Verdict.VANISHED: f"It {did} not run at {time}:"
         f" {absence_advice(front, schedule, zone=zone, now=now)}.",
-        Verdict.COMING: f"It will run: {time} is one of its times{by}{moved}.",
-        Verdict.DUE: f"{time} is one of its times{by}{moved}; no engine decided it yet.",
+        Verdict.COMING: f"It will run: {time} is {what}{by}{moved}.",
+        Verdict.DUE: f"{time} is {what}{by}{moved}; no engine decided it yet.",
         Verdict.FORGOTTEN: f"Retention removed the record of {time}.",
-        Verdict.UNRECORDED: f"{time} is one of its times{by}, but has no record: the"
+        Verdict.UNRECORDED: f"{time} is {what}{by}, but has no record: the"
         " times were edited about then, or the history was removed.",
     }
     lines = [words.get(found.verdict, f"{time}: {found.verdict}.")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from statistics import median_low
 from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware
@@ -22,7 +21,7 @@ from edgecron.planning.simulation import (
     simulate,
 )
 from edgecron.planning.times import load_triggers, upstreams_of
-from edgecron.store.sqlite.notices import find_durations_ms
+from edgecron.store.sqlite.history import find_usual_ms
 from edgecron.triggers import (
     AfterTrigger,
     EveryTrigger,
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from edgecron.planning.next_fire import Timing
 
 LONGEST_DAYS = 3_660
-_LAST_RUNS = 50  # whose durations count
-_NEWEST = 2**63 - 1
 _PAGE = 500
 
 
@@ -150,7 +147,9 @@ class Simulating:
         after_ms: int,
     ) -> Simulated:
         """Return what both have in common, and note what can't be simulated."""
-        duration_ms = None if schedule_id is None else self._usual_ms(schedule_id)
+        duration_ms = (
+            None if schedule_id is None else find_usual_ms(self._client.store, schedule_id)
+        )
         times = combine(triggers)
         if timing.after_end_ms is not None:
             # Each interval begins when a run ends, so the runs have a grid of their own.
@@ -177,13 +176,6 @@ class Simulating:
             group=spec.group,
             upstreams=upstreams_of(spec.name, triggers),
         )
-
-    def _usual_ms(self, schedule_id: int) -> int | None:
-        """Return the median of how long its last successful runs took; None without any."""
-        found = find_durations_ms(
-            self._client.store, schedule_id, before_id=_NEWEST, limit=_LAST_RUNS
-        )
-        return median_low(found) if found else None
 
     def _note(self, spec: ScheduleSpec, triggers: list[Trigger]) -> None:
         for trigger in triggers:

@@ -168,7 +168,7 @@ class Claimer:
         needs = [
             Waited(text, one.schedule_id, one.revision)
             for one in decisions
-            for text in one.spec.policies.needs
+            for text in one.spec.all_needs
         ]
         has_asked = bool(self._conditions.asked)
         return Claimant(

@@ -131,7 +131,7 @@ def _timing(spec: ScheduleSpec, text: str) -> str:
     if text == _BOOT:
         return "@reboot"
     kind = text.partition(" ")[0]
-    if kind in ("every", "at", "after", "on"):
+    if kind in ("every", "at", "once", "after", "on"):
         raise _Unsayable(f"{text!r} is not a time that cron knows")
     if spec.timezone != LOCAL:
         zone = "UTC" if spec.timezone is None else spec.timezone

@@ -279,7 +279,7 @@ class _Reading:
     def _triggers(self, timezone: str | None) -> Iterator[str]:
         given = [key for key in TRIGGERS if key in self.table and self.table[key] != []]
         if all(key in SWITCHED and self.table[key] is False for key in given):
-            self._note(None, NO_TIME, "give cron, every, at, on_boot, after or on_demand")
+            self._note(None, NO_TIME, "give cron, every, at, once, on_boot, after or on_demand")
         for key in given:
             if key in SWITCHED:
                 if self._take(key, read_boolean, False):

@@ -22,7 +22,7 @@ Table = dict[str, Any]  # by key: text, numbers, booleans, lists of them, or a t
 LOCAL = "local"  # the time zone if a document names none
 # Triggers that a switch names, by its key.
 SWITCHED = {"on_boot": "on boot", "on_demand": ON_DEMAND}
-TRIGGERS = ("cron", "every", "at", *SWITCHED, "after")
+TRIGGERS = ("cron", "every", "at", "once", *SWITCHED, "after")
 JOBS = {kind.value: kind for kind in JobKind}
 _ORDER = {key: place for place, key in enumerate(OPTIONS)}.__getitem__
 _PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
@@ -45,7 +45,7 @@ def trigger_key(text: str) -> str:
     word, _, rest = text.lower().partition(" ")
     if word == "on":
         return "on_demand" if rest.strip() == "demand" else "on_boot"
-    return word if word in ("every", "at", "after") else "cron"
+    return word if word in ("every", "at", "once", "after") else "cron"
 
 
 def schedule_table(schedule: Schedule | Definition) -> Table:

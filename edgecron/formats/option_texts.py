@@ -23,17 +23,18 @@ from edgecron.base.errors import (
 )
 from edgecron.base.json_texts import check_json
 from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
+from edgecron.base.window_texts import parse_window, split_once_in
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
-from edgecron.model.conditions import parse_condition
+from edgecron.model.conditions import check_needs, parse_condition
 from edgecron.model.job import READERS, Job
 from edgecron.model.option_types import Option, OptionType
 from edgecron.model.options import FORMER_NAMES, MOST_PRIORITY, NONE, POLICIES, Policies
-from edgecron.model.windows import HOLIDAYS, is_calendar, parse_days, parse_window, source_of
+from edgecron.model.windows import HOLIDAYS, is_calendar, parse_days, source_of
 from edgecron.triggers import Trigger, parse_trigger, parse_when
 from edgecron.triggers.walltime import parse_local
 
 # What people give as a cron text, and what has an option of its own.
-_OTHER_KIND = re.compile(r"@?(every|at|after|on boot|on demand|reboot)\b\s*", re.IGNORECASE)
+_OTHER_KIND = re.compile(r"@?(every|at|once|after|on boot|on demand|reboot)\b\s*", re.IGNORECASE)
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
@@ -213,7 +214,7 @@ def read_trigger(
     is_past_ok: bool = False,
     is_fast_ok: bool = False,
 ) -> Trigger:
-    """Read the text of `cron`, `every`, `at` or `after`. Raises InvalidInput.
+    """Read the text of `cron`, `every`, `at`, `once` or `after`. Raises InvalidInput.
 
     Without `now`, relative times are refused and times in the past accepted. Unless
     `is_fast_ok`, an interval under a second is refused: it is usually `1m` with a typo.
@@ -242,12 +243,28 @@ def read_trigger(
         case "at":
             instant = read_time(text, what=what, timezone=timezone, now=now, is_past_ok=is_past_ok)
             return parse_trigger(f"at {format_instant(instant)}", timezone, name)
+        case "once":
+            words = text if text.lower().startswith("in ") else f"in {text}"
+            return parse_trigger(read_once_in(f"once {words}"), timezone, name)
         case _:
             if len(text.split()) > 1:
                 raise InvalidTrigger(
                     f"{what} is {text!r}, expected one schedule", hint="name each one separately"
                 )
             return parse_trigger(f"{key} {text}", timezone, name)
+
+
+def read_once_in(text: str) -> str:
+    """Return the text of a trigger `once in` with its conditions as canonical texts.
+
+    Another text stays as it is: the grammar refuses it. Raises InvalidInput for a condition.
+    """
+    parts = split_once_in(" ".join(text.split()))
+    if parts is None:
+        return text
+    canonical = tuple(parse_condition(one).text for one in parts.conditions)
+    check_needs(canonical)
+    return parts._replace(conditions=canonical).text
 
 
 def is_fast(trigger_text: str) -> bool:

@@ -14,6 +14,7 @@ from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidDuration, InvalidInput
 from edgecron.base.units import format_duration_ms, parse_duration_ms
 from edgecron.base.values import dataclass, replace
+from edgecron.base.window_texts import split_once_in
 from edgecron.model.machine_conditions import (
     Facts,
     Kind,
@@ -184,6 +185,13 @@ def parse_needs(texts: Sequence[str]) -> tuple[Success | MachineCondition | Oppo
 def read_needs(texts: Sequence[str]) -> tuple[Condition, ...]:
     """The stored conditions of a schedule."""
     return tuple(read_condition(text) for text in texts)
+
+
+def needs_of_fire(needs: tuple[str, ...], *sources: str | None) -> tuple[str, ...]:
+    """The conditions of a fire: those of its triggers, by their texts, and of its schedule."""
+    of_triggers = [split_once_in(source) for source in sources if source is not None]
+    texts = [text for one in of_triggers if one is not None for text in one.conditions]
+    return (*dict.fromkeys((*texts, *needs)),) if texts else needs
 
 
 def bind(condition: Condition, schedule_id: int) -> Condition:

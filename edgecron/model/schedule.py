@@ -11,6 +11,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.units import format_instant
 from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Status, WhileLost
+from edgecron.model.conditions import needs_of_fire
 from edgecron.model.engine import offer_of
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
@@ -68,6 +69,11 @@ class ScheduleSpec:
                 f" ({format_instant(self.from_at)})",
                 hint="give a later until, or an earlier from",
             )
+
+    @property
+    def all_needs(self) -> tuple[str, ...]:
+        """The conditions of its policies and of its triggers `once in`."""
+        return needs_of_fire(self.policies.needs, *self.triggers)
 
     def _check_suspension(self) -> None:
         is_suspended = self.policies.while_lost is WhileLost.SUSPEND

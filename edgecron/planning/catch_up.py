@@ -3,6 +3,7 @@
 A fire that is late by up to ON_TIME_MS runs. Several fires due at once, or one that is later, are
 one missed range. Of this range, `once` runs the latest within max-late, `skip` runs none, and
 `all` runs the newest MAX_CATCH_UP in sequence. The other times of the range become one skipped row.
+A trigger `once in` has its window instead of that: see `_plan_window`.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ def _plan_all(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
         return passed._replace(due=due, next=following)
     if due.paused_until_ms is not None and due.plan_ms < due.paused_until_ms:
         return _end_pause(timing, due, due.paused_until_ms - 1)
+    if timing.once_in:
+        return _plan_window(timing, due, now_ms)
     following = next_fire(timing, due.plan_ms, planned_count=due.planned_count + 1)
     is_alone = following is None or following.due_ms > now_ms
     if is_alone and due.paused_until_ms is None and now_ms - due.due_ms <= ON_TIME_MS:
@@ -106,6 +109,26 @@ def _plan_alone(due: Due, following: NextFire | None) -> FirePlan:
         decided_until_ms=due.plan_ms,
         planned_count=due.planned_count + 1,
         next=following,
+    )
+
+
+def _plan_window(timing: Timing, due: Due, now_ms: int) -> FirePlan:
+    """Plan the fire of a window: it runs while the window is open, however late that is.
+
+    Windows that have closed are missed, whatever `catch_up` says.
+    """
+    latest_ms = _latest_due_ms(timing, due, now_ms)
+    closes_ms = timing.closes_ms(latest_ms)
+    is_open = closes_ms is not None and now_ms < closes_ms
+    fires = (_fire(timing, due, latest_ms, cause=Cause.SCHEDULE),) if is_open else ()
+    planned_count = due.planned_count + len(fires)
+    return FirePlan(
+        due=due,
+        fires=fires,
+        missed=tuple(_missed(timing, due, fires, latest_ms)),
+        decided_until_ms=latest_ms,
+        planned_count=planned_count,
+        next=next_fire(timing, latest_ms, planned_count=planned_count),
     )
 
 
@@ -176,9 +199,9 @@ def _after(timing: Timing, after_ms: int, missed: Missed) -> Missed | None:
 
 def _latest_due_ms(timing: Timing, due: Due, now_ms: int) -> int:
     """The latest plan time whose due time has come. The first one is due, by its row."""
-    certain = last_planned(timing, due.plan_ms, now_ms - timing.jitter_ms)
+    certain = last_planned(timing, due.plan_ms, now_ms - timing.most_jitter_ms)
     latest_ms = due.plan_ms if certain is None else certain
-    for _ in range(_MOST_JITTERED if timing.jitter_ms else 0):
+    for _ in range(_MOST_JITTERED if timing.most_jitter_ms else 0):
         following = next_fire(timing, latest_ms)
         if following is None or following.due_ms > now_ms:
             break
@@ -300,7 +323,7 @@ def _range(timing: Timing, first: tuple[int, str | None], until_ms: int, reason:
 
 def _is_moved(timing: Timing, due: Due) -> bool:
     """Whether `reschedule` gave the first fire another time than its plan time and jitter do."""
-    return not due.plan_ms <= due.due_ms <= due.plan_ms + timing.jitter_ms
+    return not due.plan_ms <= due.due_ms <= due.plan_ms + timing.most_jitter_ms
 
 
 def _fire(timing: Timing, due: Due, plan_ms: int, *, cause: Cause) -> Fire:

@@ -11,6 +11,7 @@ from edgecron.base.values import dataclass, replace
 from edgecron.model.choices import CatchUp
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import Missed, Timing, excluded_until, next_fires
+from edgecron.triggers.once_in import most_spread_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +114,16 @@ def is_moved(schedule: Schedule) -> bool:
     plan_at, run_at = schedule.next_plan_at, schedule.next_run_at
     if plan_at is None or run_at is None:
         return False
-    return not plan_at <= run_at <= plan_at + timedelta(seconds=schedule.spec.policies.jitter_s)
+    jitter = max(
+        timedelta(seconds=schedule.spec.policies.jitter_s),
+        timedelta(milliseconds=most_spread_ms(schedule.next_source)),
+    )
+    return not plan_at <= run_at <= plan_at + jitter
 
 
 def _last_until(first: UpcomingFire, timing: Timing) -> UpcomingFire:
-    last_ms = timing.times.last_ms(to_ms(first.plan_at), to_ms(first.due_at) - timing.jitter_ms)
+    until_ms = to_ms(first.due_at) - timing.most_jitter_ms
+    last_ms = timing.times.last_ms(to_ms(first.plan_at), until_ms)
     if last_ms is None:
         return first
     found = timing.times.next_with_source(last_ms - 1)

@@ -12,6 +12,7 @@ from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import CatchUp, Cause, MissedBy, Reason
 from edgecron.planning.windows import MOST_STEPS, Windows
+from edgecron.triggers.once_in import OnceInTrigger, most_spread_ms
 
 
 class PlanTimes(Protocol):
@@ -159,6 +160,19 @@ class Timing:
     after_end_ms: int | None = None  # an interval that counts from the end of the last run
     windows: Windows | None = None
     excluded: PlanTimes | None = None
+    once_in: tuple[OnceInTrigger, ...] = ()  # if there are any, no other trigger has plan times
+
+    @property
+    def most_jitter_ms(self) -> int:
+        """A bound of the time from a plan time until it is due."""
+        return max(self.jitter_ms, *(most_spread_ms(one.text) for one in self.once_in), 0)
+
+    def closes_ms(self, plan_ms: int) -> int | None:
+        """When the window of a fire closes, so that no run can start any more; None: never."""
+        for one in self.once_in:
+            if one.next_after_ms(plan_ms - 1) == plan_ms:
+                return one.closes_ms(plan_ms)
+        return None
 
 
 class Due(NamedTuple):
@@ -330,9 +344,13 @@ def next_fires(timing: Timing, after_ms: int, *, planned_count: int = 0) -> Iter
 def resolve_due_ms(timing: Timing, plan_ms: int) -> int:
     """Add the jitter to a plan time: a stable hash of seed, name and plan time.
 
-    It stays within the window of the plan time.
+    It stays within the window of the plan time. A trigger `once in` without conditions has a
+    jitter of its own.
     """
     most_ms = timing.jitter_ms
+    for one in timing.once_in:
+        if one.next_after_ms(plan_ms - 1) == plan_ms:
+            most_ms = min(most_ms or one.spread_ms(plan_ms), one.closes_ms(plan_ms) - plan_ms - 1)
     if most_ms and timing.windows is not None:
         most_ms = timing.windows.last_due_ms(plan_ms, plan_ms + most_ms) - plan_ms
     return plan_ms + jitter_of(timing.name, plan_ms, seed=timing.seed, most_ms=most_ms)

@@ -371,7 +371,7 @@ class _Track:
         """Return when the fires of a day are due, in order."""
         timing = self._schedule.timing
         planned = self._plan(day_ms, end_ms)
-        is_plain = self._moved_ms is None and self._runs_left is None and not timing.jitter_ms
+        is_plain = self._moved_ms is None and self._runs_left is None and not timing.most_jitter_ms
         if is_plain and not self._later:
             return planned
         due = self._later + self._resolve(planned.at)
@@ -399,7 +399,7 @@ class _Track:
             # Of the fires that it was moved past, one runs.
             passed = bisect_left(plans, self._moved_ms)
             due, self._moved_ms = [self._moved_ms, *plans[max(passed, 1) :]], None
-        elif timing.jitter_ms:
+        elif timing.most_jitter_ms:
             due = [resolve_due_ms(timing, plan_ms) for plan_ms in plans]
         else:
             due = plans

@@ -10,13 +10,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import SENSELESS, InvalidInput, InvalidTrigger
 from edgecron.base.units import format_duration_ms, to_ms
 from edgecron.base.values import dataclass, replace
+from edgecron.base.window_texts import DAY_S
 from edgecron.model.choices import CatchUp
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import PlanTimes, Timing, WindowedTimes
@@ -24,6 +25,7 @@ from edgecron.planning.windows import windows_of
 from edgecron.triggers import (
     AfterEndTrigger,
     AfterTrigger,
+    OnceInTrigger,
     Trigger,
     TriggerKind,
     check_zone,
@@ -42,6 +44,7 @@ _MOST_INTERVALS = 12
 _MOST_LOOKED_AT = 64  # coming times and windows that are compared with jitter and durations
 _WEEK_MS = 7 * 86_400_000
 _MOST_INTERVALS_BESIDE_CRON = 4
+_OF_ZONES = (TriggerKind.CRON, TriggerKind.ONCE_IN)  # their times depend on a zone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +80,7 @@ def compile_spec(
     if not spec.triggers:
         raise InvalidTrigger(
             f"schedule {spec.name!r} has no time to run at",
-            hint="give --cron, --every, --at, --on-boot, --after or --on-demand",
+            hint="give --cron, --every, --at, --once, --on-boot, --after or --on-demand",
         )
     if len(spec.triggers) > _MOST_TRIGGERS:
         raise InvalidTrigger(
@@ -98,6 +101,7 @@ def compile_spec(
             f"schedule {spec.name!r} names the same time twice", hint="remove one of them"
         )
     _check_grids(spec.name, triggers)
+    _check_once_in(spec.name, triggers)
     if now is not None:
         for trigger in triggers:
             if trigger.text not in known:
@@ -187,6 +191,7 @@ def timing_of(spec: ScheduleSpec, triggers: list[Trigger], *, seed: bytes) -> Ti
         after_end_ms=_after_end_ms(triggers),
         windows=windows,
         excluded=excluded,
+        once_in=tuple(one for one in triggers if isinstance(one, OnceInTrigger)),
     )
 
 
@@ -259,7 +264,7 @@ def find_outdated(found: Iterable[ZonedTimes], *, only_local: bool) -> list[int]
 def _zoned_times(compiled: str) -> tuple[PlanTimes, frozenset[str]]:
     """The times of stored triggers, and the zones that their calendar times follow, but UTC."""
     triggers = load_triggers(compiled)
-    zones = {one.timezone or "UTC" for one in triggers if one.kind is TriggerKind.CRON}
+    zones = {one.timezone or "UTC" for one in triggers if one.kind in _OF_ZONES}
     return combine(triggers), frozenset(zones - {"UTC"})
 
 
@@ -303,9 +308,19 @@ def jitter_warning(timing: Timing, *, after_ms: int) -> str | None:
 def window_warning(timing: Timing, *, usual_ms: int, after_ms: int) -> str | None:
     """Warn if a coming window closes before a run of its first time has usually ended."""
     windows = timing.windows
+    usual_ms = max(1, round(usual_ms / 1000)) * 1000  # milliseconds say nothing to a person
+    after_ms = max(after_ms, (timing.from_ms or 0) - 1)
+    for one in timing.once_in:
+        plan_ms = one.next_after_ms(after_ms)
+        open_ms = usual_ms if plan_ms is None else one.closes_ms(plan_ms) - plan_ms
+        if open_ms < usual_ms:
+            return (
+                f"its runs usually take {format_duration_ms(usual_ms)}, but the window of"
+                f" {one.text!r} is open for {format_duration_ms(open_ms)}:"
+                " the run continues after the window"
+            )
     if windows is None:
         return None
-    after_ms = max(after_ms, (timing.from_ms or 0) - 1)
     for number in range(_MOST_LOOKED_AT):
         found = timing.times.next_with_source(after_ms)
         if found is None or (timing.until_ms is not None and found[0] > timing.until_ms):
@@ -343,6 +358,26 @@ def _check_grids(name: str, triggers: Sequence[Trigger]) -> None:
             f"schedule {name!r} has {count} intervals{beside}, expected at most {most}",
             hint="make a second schedule of the same command",
         )
+
+
+def _check_once_in(name: str, triggers: Sequence[Trigger]) -> None:
+    """Refuse windows that overlap, and other times beside windows: a fire has one window."""
+    windows = [one for one in triggers if isinstance(one, OnceInTrigger)]
+    allowed = (TriggerKind.BOOT, TriggerKind.AFTER, TriggerKind.DEMAND, TriggerKind.ONCE_IN)
+    other = next((one for one in triggers if one.kind not in allowed), None)
+    if windows and other is not None:
+        raise InvalidTrigger(
+            f"schedule {name!r} has {windows[0].text!r} and {other.text!r},"
+            " expected no other times beside a window",
+            hint="make a second schedule of the same command",
+        )
+    for first, second in permutations(windows, 2):
+        openings = (day * DAY_S + second.window.start_s for day in second.window.weekdays)
+        if any(first.window.holds(at_s) for at_s in openings):
+            raise InvalidTrigger(
+                f"schedule {name!r}: the windows of {first.text!r} and {second.text!r} overlap",
+                hint="write one window for both, or make a second schedule",
+            )
 
 
 def _check_future(trigger: Trigger, now: datetime) -> None:

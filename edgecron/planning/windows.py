@@ -13,9 +13,11 @@ from functools import lru_cache
 
 from edgecron.base.errors import InvalidInput, UnknownTimezone
 from edgecron.base.values import NamedTuple
+from edgecron.base.window_texts import DAY_S, WEEK_S, split_once_in
 from edgecron.model.choices import ON_TIME_MS
 from edgecron.model.options import Policies
-from edgecron.model.windows import DAY_S, WEEK_S, is_unread, parse_except, week_of
+from edgecron.model.windows import is_unread, parse_except, week_of
+from edgecron.triggers.once_in import make_once_in
 from edgecron.triggers.zones import trigger_spans
 
 _MONDAY_S = 3 * DAY_S  # 1970-01-01 is a Thursday
@@ -131,6 +133,18 @@ class Windows:
     def _is_excepted(self, day: int) -> bool:
         place = bisect_right(self._days, (day, _FAR_MS)) - 1
         return place >= 0 and day <= self._days[place][1]
+
+
+def closing_ms(
+    source: str | None, plan_ms: int, *, fire_key: str, timezone: str | None
+) -> int | None:
+    """When the window of a fire closes, by the text of its trigger; None if it has no window.
+
+    Only planned fires have one: a manual run or a backfill can start at any time.
+    """
+    if source is None or fire_key or split_once_in(source) is None:
+        return None
+    return make_once_in(source, timezone).closes_ms(plan_ms)
 
 
 def _merged(parts: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

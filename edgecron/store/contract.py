@@ -220,6 +220,7 @@ class QueuedRow(NamedTuple):
     is_backfill: bool
     plan_ms: int
     windows: Windows | None
+    closes_ms: int | None  # the window of its trigger closes then: later it can't start
 
     @property
     def key(self) -> tuple[int, str, str]:

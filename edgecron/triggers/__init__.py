@@ -7,6 +7,7 @@ base              what every trigger answers; the triggers of one schedule as on
 kinds             calendar times with the gap and fold rule; every, at, on boot, on demand,
                   after
 fields            a cron text's values: days and times of day that match
+once_in           once in a window, when conditions hold
 zones, tzif       zones by name, from the tzdata package; their spans of constant offset
 words             a trigger in plain words, and what a clock change does to it
 """
@@ -32,6 +33,7 @@ from edgecron.triggers.kinds import (
     DemandTrigger,
     EveryTrigger,
 )
+from edgecron.triggers.once_in import OnceInTrigger
 from edgecron.triggers.walltime import parse_when
 from edgecron.triggers.words import ClockChange, clock_change_notes, describe, describe_briefly
 from edgecron.triggers.zones import check_zone, load_zone, local_zone_name, tzdata_version
@@ -45,6 +47,7 @@ __all__ = [
     "CronTrigger",
     "DemandTrigger",
     "EveryTrigger",
+    "OnceInTrigger",
     "Trigger",
     "TriggerKind",
     "Triggers",

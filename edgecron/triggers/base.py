@@ -22,6 +22,7 @@ class TriggerKind(StrEnum):
     EVERY = "every"  # a grid of one distance
     AFTER_END = "after_end"  # a while after the schedule's own last run has ended
     AT = "at"  # one instant
+    ONCE_IN = "once_in"  # once in each window
     BOOT = "boot"  # once per boot of the machine
     DEMAND = "demand"  # only when a person or a program asks for a run
     AFTER = "after"  # when another schedule's fire has ended

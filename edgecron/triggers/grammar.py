@@ -30,6 +30,7 @@ from edgecron.triggers.kinds import (
     DemandTrigger,
     EveryTrigger,
 )
+from edgecron.triggers.once_in import make_once_in
 from edgecron.triggers.walltime import LATEST_WRITTEN_MS, parse_local, parse_when
 from edgecron.triggers.zones import check_zone
 
@@ -165,6 +166,8 @@ def _read(
             return kind(timezone=timezone)
         case "after":
             return _after(text, rest, timezone)
+        case "once":
+            return make_once_in(text, timezone)
         case _:
             return _cron(text, timezone, name=name, seed=seed)
 
@@ -271,6 +274,7 @@ def _hint(text: str) -> str:
         "every": f"write 'every {format_duration_ms(900_000)}', "
         "'every 15m from 2026-11-20T08:00:00Z' or 'every 1h after end'",
         "at": "write 'at 2026-11-20T08:00:00Z', or a local time without an offset",
+        "once": "write 'once in 21:00-05:00', or 'once in 21:00-05:00 MON-FRI when ac-power'",
         "after": "write 'after NAME', 'after NAME:failure' or 'after NAME:any'",
     }
     return hints.get(text.split()[0].lower(), "write '0 2 * * *', 'every 15m' or '@daily'")
@@ -350,6 +354,10 @@ def _load_after(obj: Mapping[str, object], text: str, timezone: str | None) -> T
     return AfterTrigger(upstream=str(obj["upstream"]), on=str(obj["on"]), timezone=timezone)
 
 
+def _load_once_in(obj: Mapping[str, object], text: str, timezone: str | None) -> Trigger:
+    return make_once_in(text, timezone)
+
+
 _READERS: dict[TriggerKind, Callable[[Mapping[str, object], str, str | None], Trigger]] = {
     TriggerKind.CRON: _load_cron,
     TriggerKind.EVERY: _load_every,
@@ -358,6 +366,7 @@ _READERS: dict[TriggerKind, Callable[[Mapping[str, object], str, str | None], Tr
     TriggerKind.BOOT: _load_boot,
     TriggerKind.DEMAND: _load_demand,
     TriggerKind.AFTER: _load_after,
+    TriggerKind.ONCE_IN: _load_once_in,
 }
 
 

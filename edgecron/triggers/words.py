@@ -20,6 +20,7 @@ from edgecron.triggers.kinds import (
     DemandTrigger,
     EveryTrigger,
 )
+from edgecron.triggers.once_in import OnceInTrigger
 from edgecron.triggers.tzif import DAY_S, Spans
 from edgecron.triggers.zones import LOCAL, trigger_spans, trigger_zone_name
 
@@ -40,6 +41,8 @@ def clock_change_notes(trigger: Trigger, from_ms: int, until_ms: int) -> list[Cl
 
     Empty for a trigger that does not follow the wall clock.
     """
+    if isinstance(trigger, OnceInTrigger):
+        trigger = trigger.opening
     if not isinstance(trigger, CronTrigger):
         return []
     since, until = max(from_ms, EARLIEST_MS) // 1000, min(until_ms, LATEST_MS) // 1000
@@ -145,6 +148,9 @@ def describe(trigger: Trigger) -> str:
             return "only on demand"
         case AfterTrigger():
             return f"each time {trigger.upstream} has {_AFTER[trigger.on]}"
+        case OnceInTrigger():
+            when = f", when {' and '.join(trigger.conditions)}" if trigger.conditions else ""
+            return f"once {_window(trigger)}{when} ({_zone(trigger.timezone)})"
         case _:
             return trigger.text
 
@@ -168,8 +174,20 @@ def describe_briefly(trigger: Trigger) -> str:
         case AfterTrigger():
             on = {"success": "", "failure": " failed", "any": " ended"}[trigger.on]
             return f"after {trigger.upstream}{on}"
+        case OnceInTrigger():
+            return f"once {_window(trigger)}"
         case _:
             return trigger.text
+
+
+def _window(trigger: OnceInTrigger) -> str:
+    """`between 21:00 and 05:00 every day`."""
+    first, last = (
+        _clock(at_s // 3600, at_s // 60 % 60, 0, with_seconds=False)
+        for at_s in (trigger.window.start_s, (trigger.window.end_s - 1) % DAY_S + 1)
+    )
+    days = _days(trigger.opening.fields)
+    return f"between {first} and {last}" + (f", {days}" if days else " every day")
 
 
 def _describe_fields(fields: CronFields) -> str:

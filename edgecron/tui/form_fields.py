@@ -112,7 +112,7 @@ def _sections() -> tuple[tuple[str, tuple[FormField, ...]], ...]:
         FormField(
             "when",
             "when",
-            "0 2 * * *, @daily, every 15m, at 09:00, on boot, after NAME, on demand",
+            "0 2 * * *, every 15m, at 09:00, once in 21:00-05:00, after X, on demand",
             FieldKind.LINES,
         ),
         first[0],

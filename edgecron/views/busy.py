@@ -19,7 +19,8 @@ from edgecron.model.measures import Recurrence
 from edgecron.planning.next_fire import WindowedTimes
 from edgecron.planning.times import load_triggers
 from edgecron.planning.windows import find_windows
-from edgecron.triggers import EveryTrigger, Triggers, combine, load_zone
+from edgecron.triggers import EveryTrigger, TriggerKind, Triggers, combine, load_zone
+from edgecron.triggers.once_in import most_spread_ms
 
 DAYS, HOURS = 7, 24
 _STEP_MS = 15 * 60_000  # clocks of every zone change at a multiple of this
@@ -124,7 +125,7 @@ class WeekTally:
         elif (
             plan_ms is not None
             and run_ms is not None
-            and not plan_ms <= run_ms <= plan_ms + one.jitter_ms
+            and not plan_ms <= run_ms <= plan_ms + max(one.jitter_ms, _most_spread_ms(one))
         ):
             moved_ms = run_ms
             since_ms = max(since_ms, plan_ms + 1, run_ms + 1)
@@ -157,6 +158,12 @@ class WeekTally:
             times = combine(load_triggers(compiled))
             self._known[key] = _count_times(times, self._week, since_ms, last_ms)
         return list(self._known[key])
+
+
+def _most_spread_ms(one: Recurrence) -> int:
+    if TriggerKind.ONCE_IN not in one.compiled:
+        return 0
+    return max(most_spread_ms(trigger.text) for trigger in load_triggers(one.compiled))
 
 
 def _count_within(one: Recurrence, week: Week, since_ms: int, last_ms: int) -> list[int]:

@@ -143,7 +143,18 @@ def _find_time(timing: Timing, at_ms: int) -> tuple[int, str] | None:
         found = None if times is None else times.next_with_source(at_ms - 1)
         if found is not None and found[0] <= last_of(at_ms):
             return found
-    return None
+    opened_ms = find_opening_ms(timing, at_ms)
+    return None if opened_ms is None else timing.times.next_with_source(opened_ms - 1)
+
+
+def find_opening_ms(timing: Timing, at_ms: int) -> int | None:
+    """When the window of a trigger `once in` opened that holds a time; None if there is none.
+
+    Each time of such a window means the fire of the window.
+    """
+    opened_ms = timing.times.last_ms(-1, at_ms) if timing.once_in else None
+    closes_ms = None if opened_ms is None else timing.closes_ms(opened_ms)
+    return None if closes_ms is None or closes_ms <= at_ms else opened_ms
 
 
 def _is_only_covered(run: Execution, at_ms: int) -> bool:

@@ -97,13 +97,15 @@ class Foreseen:
     """A preview of a specification: its triggers in words, and its first starts.
 
     `fires` have the trigger that gives each time. `changes` say what clock changes do to them;
-    `jitter_warning` is the effect of a jitter longer than the interval.
+    `jitter_warning` is the effect of a jitter longer than the interval, `window_warning` that of a
+    window shorter than a usual run.
     """
 
     words: Mapping[str, str]
     fires: tuple[tuple[datetime, str], ...]
     changes: tuple[str, ...]
     jitter_warning: str | None = None
+    window_warning: str | None = None
 
 
 def judge_active(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import ON_TIME_MS, Cause, JobKind, Reason, Status
 from edgecron.planning.windows import windows_of
+from edgecron.triggers.once_in import most_spread_ms
 from edgecron.views.phrases import (
     count_words,
     covered_range,
@@ -147,6 +148,10 @@ def _covered_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     return f" (it also covers {times} since {near_time(first_at, zone=zone, now=now)})"
 
 
+def _most_spread(run: Execution) -> timedelta:
+    return timedelta(milliseconds=most_spread_ms(run.trigger_text))
+
+
 def _moved_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now: datetime) -> str:
     """Say why a run was due at another time than planned: ` (rescheduled to 10:30:00)`."""
     jitter_s = 0.0 if spec is None else spec.policies.jitter_s
@@ -155,6 +160,8 @@ def _moved_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now
     due = near_time(run.due_at, zone=zone, now=now)
     if timedelta(0) <= run.due_at - run.plan_at <= timedelta(seconds=jitter_s):
         return f" (delayed to {due} by its jitter)"
+    if timedelta(0) <= run.due_at - run.plan_at <= _most_spread(run):
+        return f" (due at {due}, in the first half of its window)"
     windows = windows_of(spec.policies, spec.timezone)
     if windows is not None and windows.span_at(to_ms(run.due_at)).start_ms == to_ms(run.due_at):
         return f" (held back until its window opened at {due})"

@@ -259,7 +259,7 @@ def test_a_schedule_whose_keys_give_no_time_is_told_in_the_words_of_the_file(whe
     [found] = problems_of(f'[schedules.x]\n{when}\nshell = "date"\n')
 
     assert found["message"] == "it has no time to run at"
-    assert found["hint"] == "give cron, every, at, on_boot, after or on_demand"
+    assert found["hint"] == "give cron, every, at, once, on_boot, after or on_demand"
 
 
 @pytest.mark.parametrize("job", ["command = []", 'command = [""]', 'shell = " "'])

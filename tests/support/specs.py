@@ -10,7 +10,7 @@ from edgecron.model.job import Job
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Due, Timing
-from edgecron.triggers import combine, parse_trigger
+from edgecron.triggers import OnceInTrigger, combine, parse_trigger
 
 SEED = bytes(range(16))
 
@@ -55,9 +55,10 @@ def make_timing(
     max_runs: int | None = None,
 ) -> Timing:
     """A timing over real triggers; `start` and `end` are the bounds, as texts."""
+    read = [parse_trigger(text, None, name, seed=SEED) for text in triggers]
     return Timing(
         name=name,
-        times=combine([parse_trigger(text, None, name, seed=SEED) for text in triggers]),
+        times=combine(read),
         seed=SEED,
         catch_up=catch_up,
         max_late_ms=None if max_late_s is None else round(max_late_s * 1000),
@@ -65,6 +66,7 @@ def make_timing(
         from_ms=None if start is None else ms(start),
         until_ms=None if end is None else ms(end),
         max_runs=max_runs,
+        once_in=tuple(one for one in read if isinstance(one, OnceInTrigger)),
     )
 
 

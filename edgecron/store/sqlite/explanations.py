@@ -8,6 +8,7 @@ from typing import Any
 from edgecron.base.units import from_ms as from_instant
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause
+from edgecron.model.conditions import needs_of_fire
 from edgecron.model.machine_conditions import NOTHING_KNOWN, MachineCondition
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
@@ -49,7 +50,8 @@ def find_prospects(
     group = schedule.spec.group
     counts = RunCounts(database, None, [schedule.id])
     needs = Needs(database, now_ms=now_ms, machine=machine)
-    unmet = needs.find_unmet(schedule.spec.policies.needs, Cause.SCHEDULE, schedule_id=schedule.id)
+    texts = needs_of_fire(schedule.spec.policies.needs, schedule.next_source)
+    unmet = needs.find_unmet(texts, Cause.SCHEDULE, schedule_id=schedule.id)
     return Prospects(
         active=tuple(_find_active(database, schedule.id, limit=most_active)),
         active_count=_count_active(database, schedule.id),

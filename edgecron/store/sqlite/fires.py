@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from edgecron.base.errors import SENSELESS
 from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Cause, MissedBy, Overlap, Reason, WaitsFor
+from edgecron.model.conditions import needs_of_fire
 from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.admission import Admission, running_limit
 from edgecron.planning.next_fire import Fire, Missed, next_after_pause, passed_until
-from edgecron.planning.windows import windows_of
+from edgecron.planning.windows import closing_ms, windows_of
 from edgecron.store.contract import Broken, Claimant, Decided, Granted
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.limits import Needs, RunCounts, ScopeKey
@@ -135,9 +136,15 @@ class FireWriter:
         """
         key, policies = (schedule_id, *scope), spec.policies
         unmet = None
-        if policies.needs:
-            unmet = self._needs.find_unmet(policies.needs, fire.cause, schedule_id=schedule_id)
-        is_shut = not _may_start(spec, fire, self._now_ms)
+        needs = needs_of_fire(policies.needs, fire.source)
+        if needs:
+            unmet = self._needs.find_unmet(needs, fire.cause, schedule_id=schedule_id)
+        closes_ms = closing_ms(
+            fire.source, fire.plan_ms, fire_key=fire.fire_key, timezone=spec.timezone
+        )
+        is_shut = not _may_start(spec, fire, self._now_ms) or (
+            closes_ms is not None and closes_ms <= self._now_ms
+        )
         direct = self._direct and unmet is None and not is_shut
         taken = None
         if _may_be_skipped(spec, fire) and self._counts.occupancy(key).active:
@@ -169,7 +176,15 @@ class FireWriter:
             )
         waiting: tuple[str | None, int | None] = (None, None)
         if unmet is not None:
-            waiting = (unmet.text, deadline_ms(fire.due_ms, policies.needs_deadline_s))
+            until_ms = deadline_ms(
+                self._database,
+                schedule_id,
+                plan_ms=fire.plan_ms,
+                due_ms=fire.due_ms,
+                needs_deadline_s=policies.needs_deadline_s,
+                closes_ms=closes_ms,
+            )
+            waiting = (unmet.text, until_ms)
         claimant = self._claimant if admission is Admission.RUN else None
         shape = shape_of(revision, spec, fire, claimant=claimant, waiting=waiting)
         waits_for = None

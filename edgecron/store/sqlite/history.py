@@ -26,6 +26,8 @@ COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"
 FROM = "FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id"
 _UNWELL = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.INTERRUPTED)
 _ACTIVE = (Status.QUEUED, Status.RUNNING)
+_NEWEST = 2**63 - 1
+_LAST_RUNS = 50  # whose durations say what is usual
 # The runs of up to this many schedules are found schedule by schedule. Those of more schedules are
 # seldom rare.
 MOST_SEPARATE = 100
@@ -329,3 +331,23 @@ def _find_readable(database: Database, rest: str, params: Params) -> list[Execut
             one = find_execution(database, execution_id)
             found += [] if one is None else [one]
     return found
+
+
+def find_durations_ms(
+    database: Database, schedule_id: int, *, before_id: int, limit: int
+) -> list[int]:
+    """How long the last successful runs of a schedule took before a run, the newest first."""
+    rows = database.rows(
+        """SELECT duration_ms FROM executions
+           WHERE schedule_id = :id AND id < :before AND status = 'success'
+               AND duration_ms IS NOT NULL
+           ORDER BY id DESC LIMIT :limit""",
+        {"id": schedule_id, "before": before_id, "limit": limit},
+    )
+    return [row[0] for row in rows]
+
+
+def find_usual_ms(database: Database, schedule_id: int) -> int | None:
+    """The median of how long the last successful runs of a schedule took; None without any."""
+    found = find_durations_ms(database, schedule_id, before_id=_NEWEST, limit=_LAST_RUNS)
+    return sorted(found)[(len(found) - 1) // 2] if found else None

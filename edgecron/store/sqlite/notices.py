@@ -136,20 +136,6 @@ def _happening_of(row: Sequence[Any]) -> Happening:
     )
 
 
-def find_durations_ms(
-    database: Database, schedule_id: int, *, before_id: int, limit: int
-) -> list[int]:
-    """How long the last successful runs of a schedule took before a run, the newest first."""
-    rows = database.rows(
-        """SELECT duration_ms FROM executions
-           WHERE schedule_id = :id AND id < :before AND status = 'success'
-               AND duration_ms IS NOT NULL
-           ORDER BY id DESC LIMIT :limit""",
-        {"id": schedule_id, "before": before_id, "limit": limit},
-    )
-    return [row[0] for row in rows]
-
-
 def find_watched(database: Database, *, now_ms: int, limit: int) -> list[Watched]:
     """Return the runs that are due to be checked now."""
     rows = database.rows(

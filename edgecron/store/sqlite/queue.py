@@ -231,19 +231,30 @@ class _Filler:
 
     def _start_or_wait(self, row: QueuedRow) -> None:
         """Start a row if its conditions are met now; otherwise let it wait, or give it up."""
+        if row.closes_ms is not None and row.closes_ms <= self._now_ms:
+            if self._may_give_up:
+                self._note(give_up_excluded(self._database, row, now_ms=self._now_ms))
+            return
         if not self._is_open_for(row):
             self._wait_for_window(row)
             return
         unmet = self._find_unmet(row)
         if unmet is not None:
-            until_ms = deadline_ms(row.due_ms, row.needs_deadline_s)
+            until_ms = deadline_ms(
+                self._database,
+                row.schedule_id,
+                plan_ms=row.plan_ms,
+                due_ms=row.due_ms,
+                needs_deadline_s=row.needs_deadline_s,
+                closes_ms=row.closes_ms,
+            )
             if self._may_give_up and until_ms <= self._now_ms:
                 self._note(
                     give_up(
                         self._database,
                         row.execution_id,
                         unmet,
-                        row.needs_deadline_s,
+                        within_ms=max(0, until_ms - row.due_ms),
                         now_ms=self._now_ms,
                     )
                 )

@@ -20,8 +20,10 @@ from typing import Any
 from edgecron.base.errors import SENSELESS
 from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import Cause, Overlap
+from edgecron.model.conditions import needs_of_fire
 from edgecron.model.engine import Offers
 from edgecron.planning.admission import Occupancy, is_full
+from edgecron.planning.windows import closing_ms
 from edgecron.store.contract import Claimant, QueuedRow
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.due import among, priorities
@@ -178,6 +180,7 @@ _REVISION = f"""iif(e.revision = s.revision OR e.queue != s.queue OR e.queue = '
 _ROW = f"""e.id, e.schedule_id, {_REVISION}, e.scope_kind, e.scope_id, e.cause, e.priority,
     e.due_at, s.overlap, s.max_running, s.group_name, s.needs, s.needs_deadline_s,
     e.fire_key GLOB 'backfill:*', e.plan_at,
+    iif(e.fire_key = '', e.trigger_text, NULL),
     s.between_times, s.not_between_times, s.except_days, s.timezone"""
 _IS_OPEN = """(e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
     AND (s.paused_until IS NULL OR s.paused_until <= :now)))"""
@@ -356,6 +359,7 @@ def _find_full(database: Database) -> list[ScopeKey]:
                CROSS JOIN schedules AS s ON s.id = e.schedule_id
                WHERE e.status = 'running' AND e.status IN ('queued', 'running')
                    AND NOT (s.overlap = 'replace' AND (s.needs != '[]' OR
+                       instr(s.triggers, '"once in ') OR
                        s.between_times != '[]' OR s.not_between_times != '[]'
                        OR s.except_days != '[]'))"""
         )
@@ -414,11 +418,12 @@ def _queued_row(row: tuple[Any, ...]) -> QueuedRow:
             overlap=_overlap_of(row[8]),
             max_running=row[9],
             group=row[10],
-            needs=needs_of(row[11]),
+            needs=needs_of_fire(needs_of(row[11]), row[15]),
             needs_deadline_s=row[12],
             is_backfill=bool(row[13]),
             plan_ms=row[14],
-            windows=windows_in(*row[15:]),
+            windows=windows_in(*row[16:]),
+            closes_ms=closing_ms(row[15], row[14], fire_key="", timezone=row[19]),
         )
     except SENSELESS as error:
         raise unreadable(f"run {row[0]}", error) from error

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from edgecron.base.checks import suggest
 from edgecron.base.errors import NotFound, Unreadable
 from edgecron.base.units import to_ms
+from edgecron.model.conditions import needs_of_fire
 from edgecron.model.listing import SchedulePage
 from edgecron.model.schedule import Definition, Schedule
 from edgecron.store.sqlite.connection import Database
@@ -20,6 +21,7 @@ from edgecron.store.sqlite.rows import (
     KEPT_COLUMNS,
     SPEC_COLUMNS,
     definition_of,
+    needs_of,
     schedule_of,
     unreadable,
 )
@@ -74,11 +76,13 @@ def find_upstreams(database: Database) -> list[tuple[str, str]]:
 def find_needs(database: Database) -> list[tuple[str, tuple[str, ...]]]:
     """(schedule, texts of its conditions) by name, of every schedule that has conditions."""
     rows = database.rows(
-        """SELECT name, needs FROM schedules
-           WHERE deleted_at IS NULL AND needs <> '[]' AND json_type(needs) = 'array'
+        """SELECT name, needs, triggers FROM schedules
+           WHERE deleted_at IS NULL AND (
+               needs <> '[]' AND json_type(needs) = 'array' OR instr(triggers, '"once in '))
            ORDER BY name"""
     )
-    return [(name, tuple(str(text) for text in json.loads(needs))) for name, needs in rows]
+    found = [(row[0], needs_of_fire(needs_of(row[1]), *needs_of(row[2]))) for row in rows]
+    return [(name, texts) for name, texts in found if texts]
 
 
 def find_demands(database: Database) -> list[tuple[str, bool, bool, bool, bool]]:

@@ -11,23 +11,36 @@ from typing import Any
 
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
-from edgecron.model.conditions import Condition
+from edgecron.model.conditions import Condition, needs_of_fire
 from edgecron.store.contract import Decided, QueuedRow, Waited
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.history import find_usual_ms
 from edgecron.store.sqlite.limits import Needs
 from edgecron.store.sqlite.rows import needs_of
 
 _MOST_EXPIRED = 250  # rows that one transaction gives up; the next takes more
+_LEAST_RUN_MS = 60_000  # also keeps the end of a wait apart from the next window
 
 
-def deadline_ms(due_ms: int, needs_deadline_s: float) -> int:
-    """Return until when a fire waits for its conditions."""
-    return due_ms + _bounded_ms(needs_deadline_s)
+def deadline_ms(
+    database: Database,
+    schedule_id: int,
+    *,
+    plan_ms: int,
+    due_ms: int,
+    needs_deadline_s: float,
+    closes_ms: int | None,
+) -> int:
+    """Return until when a fire waits for its conditions.
 
-
-def _bounded_ms(deadline_s: float) -> int:
-    """Return the milliseconds of a stored deadline, at most MAX_DURATION_MS."""
-    return round(min(deadline_s * 1000, MAX_DURATION_MS))
+    In a window of its trigger, which closes at `closes_ms`, a run that usually takes an hour has to
+    start an hour before the end.
+    """
+    until_ms = due_ms + round(min(needs_deadline_s * 1000, MAX_DURATION_MS))
+    if closes_ms is None:
+        return until_ms
+    usual_ms = find_usual_ms(database, schedule_id) or 0
+    return max(plan_ms, min(until_ms, closes_ms - max(usual_ms, _LEAST_RUN_MS)))
 
 
 def wait_for_condition(
@@ -60,8 +73,10 @@ def wait_for_window(database: Database, row: QueuedRow, *, opens_ms: int) -> Dec
 
 
 def give_up_excluded(database: Database, row: QueuedRow, *, now_ms: int) -> Decided:
-    """Skip a row that could not start in the window for which it waited."""
+    """Skip a row that could not start in its window."""
     message = "it could not start in the window for which it waited"
+    if row.closes_ms is not None:
+        message = "it could not start before its window closed"
     return _skip(database, row.execution_id, Reason.EXCLUDED, message, now_ms)
 
 
@@ -149,15 +164,17 @@ def wake_schedule(database: Database, schedule_id: int, *, now_ms: int) -> None:
 def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decided]:
     """Skip rows that have waited until their deadline; wake those whose conditions are met."""
     rows = database.rows(
-        """SELECT e.id, e.cause, s.needs, s.needs_deadline_s, e.waiting_for, e.error_msg, s.id
+        """SELECT e.id, e.cause, s.needs, iif(e.fire_key = '', e.trigger_text, NULL),
+               e.wait_until - e.due_at, e.waiting_for, e.error_msg, s.id
            FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
            WHERE e.queue = :queue AND e.wait_until <= :now
            ORDER BY e.wait_until LIMIT :limit""",
         {"queue": queue, "now": needs.now_ms, "limit": _MOST_EXPIRED},
     )
     decided = []
-    for execution_id, cause, texts, deadline_s, waiting_for, note, schedule_id in rows:
-        unmet = needs.find_unmet(needs_of(texts), Cause(cause), schedule_id=schedule_id)
+    for execution_id, cause, stored, source, within_ms, waiting_for, note, schedule_id in rows:
+        texts = needs_of_fire(needs_of(stored), source)
+        unmet = needs.find_unmet(texts, Cause(cause), schedule_id=schedule_id)
         if unmet is None:
             database.change(
                 """UPDATE executions SET waiting_for = NULL, wait_until = NULL
@@ -170,7 +187,7 @@ def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decide
                     database,
                     execution_id,
                     unmet,
-                    deadline_s,
+                    within_ms=within_ms,
                     now_ms=needs.now_ms,
                     note=note if unmet.text == waiting_for else None,
                 )
@@ -182,13 +199,13 @@ def give_up(
     database: Database,
     execution_id: int,
     unmet: Condition,
-    deadline_s: float,
     *,
+    within_ms: int,
     now_ms: int,
     note: str | None = None,
 ) -> Decided:
     """Skip a row whose condition was not met before its deadline; `note` says why, if known."""
-    within = format_duration_ms(_bounded_ms(deadline_s))
+    within = format_duration_ms(within_ms)
     message = f"needed {unmet.words()}, which was not true within {within}"
     if note is not None:
         message += f": {note}"

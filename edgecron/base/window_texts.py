@@ -1,0 +1,157 @@
+"""Windows of the week as texts: `21:00-05:00`, `MON-FRI`, or both. Pure.
+
+A trigger such as `once in 21:00-05:00 MON-FRI when ac-power` has a window and conditions.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from edgecron.base.errors import InvalidInput
+from edgecron.base.values import NamedTuple
+
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)", re.ASCII)
+_ROUGH_CLOCK = r"(\d{1,2})(?:[:.](\d\d))?(AM|PM)?"
+_ROUGH_TIMES = re.compile(f"{_ROUGH_CLOCK}-{_ROUGH_CLOCK}", re.ASCII)
+_LONG_NAME = re.compile(r"\b(?:MON|TUES?|WEDNES|THURS?|FRI|SATUR|SUN)(?:DAY)?\b")
+_WINDOW_HINT = "write 21:00-05:00, MON-FRI, or '21:00-05:00 MON-FRI'"
+_ONCE_IN = "once in "
+_WHEN = re.compile(r"\s+when(?:\s+|$)", re.IGNORECASE)
+_AND = re.compile(r"\s+and\s+", re.IGNORECASE)
+
+
+class Window(NamedTuple):
+    """A part of some weekdays (0 is Monday), in seconds of the day on which it opens.
+
+    `end_s` lies beyond the end of that day if the window passes midnight.
+    """
+
+    start_s: int
+    end_s: int
+    weekdays: tuple[int, ...]
+
+    def holds(self, week_s: int) -> bool:
+        """Whether it is open at a second of the week, counted from Monday 00:00."""
+        return any(
+            (week_s - day * DAY_S - self.start_s) % WEEK_S < self.end_s - self.start_s
+            for day in self.weekdays
+        )
+
+    def edges(self) -> set[int]:
+        """The seconds of the week at which it opens and closes."""
+        return {
+            (day * DAY_S + at_s) % WEEK_S
+            for day in self.weekdays
+            for at_s in (self.start_s, self.end_s)
+        }
+
+
+@lru_cache(maxsize=256)
+def parse_window(text: str) -> Window:
+    """Read a window. Raises InvalidInput."""
+    words = text.split()
+    times, names = "00:00-24:00", "MON-SUN"
+    if words and words[0][:1].isdigit():
+        times = words.pop(0)
+    elif len(words) != 1:
+        raise _unread(text)
+    if words:
+        names = words.pop(0)
+    first, dash, last = times.partition("-")
+    if words or not dash:
+        raise _unread(text)
+    start_s, end_s = _clock_s(first, text), _clock_s(last, text)
+    if start_s == DAY_S:
+        raise InvalidInput(
+            f"window {text!a} opens at 24:00, the end of a day",
+            hint=f"begin it at 00:00 of the next day: {text.replace(first, '00:00', 1)}",
+        )
+    if start_s == end_s:
+        raise InvalidInput(
+            f"window {text!a} is empty: it opens and closes at {first}", hint=_WINDOW_HINT
+        )
+    if end_s < start_s:
+        end_s += DAY_S
+    return Window(start_s, end_s, _weekdays(names, text))
+
+
+class OnceIn(NamedTuple):
+    """The parts of a trigger `once in WINDOW when CONDITION and CONDITION`."""
+
+    window: str
+    conditions: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The text that `split_once_in` reads."""
+        when = f" when {' and '.join(self.conditions)}" if self.conditions else ""
+        return f"{_ONCE_IN}{self.window}{when}"
+
+
+@lru_cache(maxsize=256)
+def split_once_in(text: str) -> OnceIn | None:
+    """Split the text of a trigger `once in`; None for another trigger. Checks no part."""
+    if text[: len(_ONCE_IN)].lower() != _ONCE_IN:
+        return None
+    window, *rest = _WHEN.split(text[len(_ONCE_IN) :], maxsplit=1)
+    conditions = tuple(_AND.split(rest[0].strip())) if rest else ()
+    return OnceIn(window.strip().upper(), conditions)
+
+
+def _clock_s(text: str, window: str) -> int:
+    found = _CLOCK.fullmatch(text)
+    hour, minute = (int(found[1]), int(found[2])) if found else (25, 0)
+    at_s = hour * 3600 + minute * 60
+    if minute > 59 or at_s > DAY_S:
+        raise _unread(window)
+    return at_s
+
+
+def _weekdays(names: str, window: str) -> tuple[int, ...]:
+    found: set[int] = set()
+    for part in names.upper().split(","):
+        first, dash, last = part.partition("-")
+        try:
+            start, end = WEEKDAYS.index(first), WEEKDAYS.index(last if dash else first)
+        except ValueError:
+            raise _unread(window) from None
+        found.update((start + step) % 7 for step in range((end - start) % 7 + 1))
+    return tuple(sorted(found))
+
+
+def _unread(text: str) -> InvalidInput:
+    meant = _find_meant(text)
+    return InvalidInput(
+        f"window {text[:70]!a} is not understood, expected times and weekdays",
+        hint=_WINDOW_HINT if meant is None else f"did you mean {meant!r}?",
+    )
+
+
+def _find_meant(text: str) -> str | None:
+    """Return a window for times such as `9-17` or `9am-5pm`, and for names such as `Monday`."""
+    times: list[str] = []
+    names: list[str] = []
+    for word in text.upper().split():
+        found = _ROUGH_TIMES.fullmatch(word)
+        if found is None:
+            names.append(_LONG_NAME.sub(lambda name: name[0][:3], word))
+        else:
+            times.append("-".join(_rough_clock(*found.group(*at)) for at in ((1, 2, 3), (4, 5, 6))))
+    meant = " ".join([*times, *names])
+    if meant == text.upper():
+        return None
+    try:
+        parse_window(meant)
+    except InvalidInput:
+        return None
+    return meant
+
+
+def _rough_clock(hour: str, minute: str | None, half: str | None) -> str:
+    """Return `17:00` for 5 PM."""
+    hours = int(hour) if half is None else int(hour) % 12 + (12 if half == "PM" else 0)
+    return f"{hours:02}:{minute or '00'}"
