@@ -24,13 +24,13 @@ from edgecron.formats.document_writing import SWITCHED, Table, schedule_table
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.schedule import Schedule, ScheduleSpec
-from edgecron.triggers import Trigger, check_zone, describe, parse_trigger
+from edgecron.triggers import OnceInTrigger, Trigger, check_zone, describe, parse_trigger
 from edgecron.tui.form_fields import Texts, field_of, lines_of, split_time, table_of
 from edgecron.views.acts import find_missing_command, find_missing_folder, kept_words, secret_words
 from edgecron.views.outlook import Foreseen
 
 UPCOMING = 10
-_BOUNDS = ("from", "until", "max_runs", "jitter")
+_BOUNDS = ("from", "until", "max_runs", "jitter", "between", "not_between", "except")
 _STAND_IN = "example"  # H needs a name
 
 
@@ -76,6 +76,7 @@ class Times:
     fires: tuple[tuple[datetime, str | None], ...] = ()
     notes: tuple[str, ...] = ()
     jitter_warning: str | None = None
+    window_warning: str | None = None
 
     @property
     def is_wrong(self) -> bool:
@@ -246,6 +247,7 @@ def _read_times(client: Client, draft: Draft, table: Table, *, now: datetime) ->
         fires=tuple(found.fires),
         notes=found.changes,
         jitter_warning=found.jitter_warning,
+        window_warning=found.window_warning,
     )
 
 
@@ -309,6 +311,9 @@ def _cautions(job: Job | None, times: Times, *, is_here: bool) -> dict[str, str]
         cautions["when"] = warnings[0]
     if times.jitter_warning is not None:
         cautions["jitter"] = times.jitter_warning
+    if times.window_warning is not None:
+        is_of_trigger = any(isinstance(one, OnceInTrigger) for one in times.triggers)
+        cautions["when" if is_of_trigger else "between"] = times.window_warning
     if job is None:
         return cautions
     secrets = [name for name in job.env if values.is_secret_name(name)]
