@@ -281,7 +281,7 @@ _CHANGING = (
         "add",
         "Add a schedule",
         "Adds a schedule with the keys of its TOML document: command or shell for the job, and"
-        " cron, every, at, once, on_boot, after or on_demand for the times. A time zone is required."
+        " cron, every, at, once, on_boot, after or on_demand for the times. A time zone is needed."
         " The schedule never fires for the past. The job runs as the user of the engine.",
         {
             **_takes(

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import UsageError
+from edgecron.base.window_texts import split_once_in
 from edgecron.cli.list_ import say_empty
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_count
@@ -50,7 +51,8 @@ def run(cli: Session, args: Namespace) -> int:
     fires = list(islice(client.next_fires(args.name), limit))
     if args.ics:
         # Not `print`: a calendar has CRLF at the end of its lines.
-        sys.stdout.buffer.write(write_calendar(fires, now=client.now()).encode())
+        text = write_calendar(fires, origin=_origin_of(cli, client), now=client.now())
+        sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
     elif cli.is_json:
         cli.put_json(fire_object(fire) for fire in fires)
@@ -89,9 +91,11 @@ def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
     if fire.is_moved:
         return moved_words(fire, zone=zone, now=now)
     moved = fire.due_at - fire.plan_at
+    parts = None if fire.source is None else split_once_in(fire.source)
     if not moved:
-        return ""
-    return f"{short_duration(round(moved.total_seconds() * 1000))} of jitter"
+        return "at the earliest" if parts is not None and parts.conditions else ""
+    words = short_duration(round(moved.total_seconds() * 1000))
+    return f"{words} of jitter" if parts is None else f"{words} into its window"
 
 
 def _say_nothing_to_come(cli: Session, client: Reader, name: str | None) -> None:
@@ -110,17 +114,28 @@ _MOST_OCTETS = 75  # of a line, without its end (RFC 5545, 3.1)
 _LASTS = timedelta(minutes=1)  # calendars hide an event that takes no time
 
 
-def write_calendar(fires: Iterable[UpcomingFire], *, now: datetime) -> str:
+def _origin_of(cli: Session, client: Reader) -> str:
+    """Return a name of the database that no other database has, or of the server that has it."""
+    from urllib.parse import urlsplit  # Rarely needed: only a calendar has identities.
+
+    from edgecron.client.schedules import Schedules
+
+    if isinstance(client, Schedules):
+        return client.store.uuid
+    return urlsplit(cli.remote_url() or "").netloc
+
+
+def write_calendar(fires: Iterable[UpcomingFire], *, origin: str, now: datetime) -> str:
     """Return the text of a calendar with one event per fire, at the time when it can start.
 
-    An event keeps its identity (schedule and plan time), so that a later import replaces it. It
-    does not mark a person as busy.
+    An event keeps its identity (`origin`, schedule and plan time), so that a later import replaces
+    it, and that of another machine does not. It does not mark a person as busy.
     """
     lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//edgecron//next//EN"]
     for fire in fires:
         lines += [
             "BEGIN:VEVENT",
-            f"UID:{_stamp(fire.plan_at)}-{fire.schedule}@edgecron",
+            f"UID:{_stamp(fire.plan_at)}-{fire.schedule}@{origin}",
             f"DTSTAMP:{_stamp(now)}",
             f"DTSTART:{_stamp(fire.due_at)}",
             f"DTEND:{_stamp(fire.due_at + _LASTS)}",

@@ -18,12 +18,12 @@ def fire(schedule: str = "nightly", *, source: str | None = "30 2 * * *") -> Upc
 
 
 def test_a_fire_is_an_event_at_the_time_when_it_can_start() -> None:
-    assert write_calendar([fire()], now=NOW).split("\r\n") == [
+    assert write_calendar([fire()], origin="uuid-1", now=NOW).split("\r\n") == [
         "BEGIN:VCALENDAR",
         "VERSION:2.0",
         "PRODID:-//edgecron//next//EN",
         "BEGIN:VEVENT",
-        "UID:20261129T023000Z-nightly@edgecron",
+        "UID:20261129T023000Z-nightly@uuid-1",
         "DTSTAMP:20261128T080000Z",
         "DTSTART:20261129T023130Z",
         "DTEND:20261129T023230Z",
@@ -37,18 +37,18 @@ def test_a_fire_is_an_event_at_the_time_when_it_can_start() -> None:
 
 
 def test_without_fires_it_is_an_empty_calendar() -> None:
-    assert "VEVENT" not in write_calendar([], now=NOW)
+    assert "VEVENT" not in write_calendar([], origin="uuid-1", now=NOW)
 
 
 def test_special_letters_are_escaped_and_no_line_can_be_added() -> None:
-    written = write_calendar([fire(source="a;b,c\\d\nEND:VEVENT")], now=NOW)
+    written = write_calendar([fire(source="a;b,c\\d\nEND:VEVENT")], origin="uuid-1", now=NOW)
 
     assert "DESCRIPTION:a\\;b\\,c\\\\d\\nEND:VEVENT\r\n" in written
 
 
 def test_long_lines_are_folded_within_75_octets_and_no_letter_is_cut() -> None:
     source = "0 9 * * * " + "é" * 100
-    written = write_calendar([fire(source=source)], now=NOW)
+    written = write_calendar([fire(source=source)], origin="uuid-1", now=NOW)
 
     assert all(len(line.encode()) <= 75 for line in written.split("\r\n"))
     assert f"DESCRIPTION:{source}\r\n" in written.replace("\r\n ", "")
