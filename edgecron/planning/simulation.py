@@ -316,6 +316,7 @@ class _Track:
         self._after_ms = max(schedule.after_ms, since_ms - 1)
         self._runs_left = schedule.runs_left
         self._moved_ms = schedule.first_due_ms
+        self._own_ms = schedule.after_ms + 1  # the plan time of a fire that was moved
         self._later: list[int] = []  # due later than the day that was simulated last
         self._ends: list[int] = []  # of runs that can still be active, the earliest first
         self._unended: list[int] = []  # former ends of runs that were replaced
@@ -369,12 +370,19 @@ class _Track:
 
     def _take_due(self, day_ms: int, end_ms: int) -> _Planned:
         """Return when the fires of a day are due, in order."""
-        timing = self._schedule.timing
         planned = self._plan(day_ms, end_ms)
-        is_plain = self._moved_ms is None and self._runs_left is None and not timing.most_jitter_ms
-        if is_plain and not self._later:
+        timing, moved_ms, own_ms = self._schedule.timing, self._moved_ms, self._own_ms
+        is_moved = moved_ms is not None and day_ms <= max(moved_ms, own_ms)
+        if not (is_moved or self._later or timing.most_jitter_ms) and self._runs_left is None:
             return planned
-        due = self._later + self._resolve(planned.at)
+        plans = planned.at
+        if is_moved and moved_ms is not None:
+            # The fires that it was moved past come due with it, and one of them runs.
+            plans = [at for at in plans if at >= moved_ms and at != own_ms]
+        due = self._later + self._resolve(plans)
+        if moved_ms is not None and day_ms <= moved_ms < end_ms and self._runs_left != 0:
+            due.append(moved_ms)
+            self._runs_left = None if self._runs_left is None else self._runs_left - 1
         due.sort()
         index = bisect_left(due, end_ms)
         self._later = due[index:]
@@ -395,11 +403,7 @@ class _Track:
     def _resolve(self, plans: list[int]) -> list[int]:
         """Return when these plan times are due."""
         timing = self._schedule.timing
-        if self._moved_ms is not None and plans:
-            # Of the fires that it was moved past, one runs.
-            passed = bisect_left(plans, self._moved_ms)
-            due, self._moved_ms = [self._moved_ms, *plans[max(passed, 1) :]], None
-        elif timing.most_jitter_ms:
+        if timing.most_jitter_ms:
             due = [resolve_due_ms(timing, plan_ms) for plan_ms in plans]
         else:
             due = plans

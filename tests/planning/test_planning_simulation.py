@@ -202,6 +202,25 @@ def test_a_moved_fire_runs_once_at_its_new_time() -> None:
     assert found.schedules[0].runs == 2  # 07:31 plus 90 min, and 09:30 counts as passed
 
 
+@pytest.mark.parametrize(
+    ("moved_days", "runs"),
+    [
+        (2.5, 4),  # past three of its times, of several days
+        (-1.5, 6),
+        (20, 0),  # beyond the end
+    ],
+)
+def test_times_that_a_fire_was_moved_past_are_not_counted(moved_days: float, runs: int) -> None:
+    own_ms = ms("2026-03-30T00:00:00Z")
+    moved_ms = own_ms + round(moved_days * DAY_MS)
+    schedule = make("a", "0 0 * * *", after_ms=own_ms - 1, first_due_ms=moved_ms)
+
+    [found] = run_all([schedule], days=8).schedules
+
+    assert found.runs == runs
+    assert found.first_at == (from_ms(moved_ms) if runs else None)
+
+
 def test_followers_of_failures_do_not_run_and_others_run_at_the_end() -> None:
     found = run_all(
         [
