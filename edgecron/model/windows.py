@@ -40,6 +40,11 @@ def source_of(text: str) -> str:
     return text.partition(_READ)[0]
 
 
+def days_of(text: str) -> list[str]:
+    """The days and spans that were read from a calendar, as texts."""
+    return text.partition(_READ)[2].split()
+
+
 def is_calendar(text: str) -> bool:
     """Whether a text of `except` names a calendar."""
     source = source_of(text).lower()

@@ -15,6 +15,7 @@ from edgecron.formats.document_plan import APPLY, SECRET, FieldChange, find_chan
 from edgecron.formats.document_writing import default_of, spec_table
 from edgecron.formats.toml import write_value
 from edgecron.model.schedule import Act, Change, Difference, Undo
+from edgecron.model.windows import days_of, is_calendar, source_of
 from edgecron.views.glyphs import CHANGED, CREATED, REMOVED, Glyph
 from edgecron.views.json_objects import instant
 from edgecron.views.times import near_time
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _MOST_LETTERS = 200  # of a value, where a change is shown
 _MOST_IN_LINE = 72  # letters of a field with both values; longer ones take a line each
+_MOST_DAYS = 6  # of a calendar that was read again
 REMOVED_FIELD = "removed"
 _INSTANTS = ("paused_until", "next_run_at")
 _ACTS = {
@@ -77,7 +79,32 @@ def find_differences(
         {} if new is None else spec_table(new),
         is_revealed=True,
     )
-    return (*found, *(Difference(one.key, one.old, one.new) for one in changes))
+    found += [Difference(one.key, one.old, one.new) for one in changes]
+    if old is not None and new is not None:
+        found += _calendar_differences(old.policies.except_days, new.policies.except_days)
+    return tuple(found)
+
+
+def _calendar_differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Difference]:
+    """The days that calendars have lost and got, if both definitions name these calendars."""
+    before = {source_of(text): days_of(text) for text in old if is_calendar(text)}
+    for text in new:
+        source, days = source_of(text), days_of(text)
+        former = before.get(source, days)
+        lost, got = (
+            f"{source}: {_some(each)}" if each else None
+            for each in (
+                [one for one in former if one not in days],
+                [one for one in days if one not in former],
+            )
+        )
+        if lost or got:
+            yield Difference("except", lost, got)
+
+
+def _some(days: Sequence[str]) -> str:
+    more = len(days) - _MOST_DAYS
+    return ", ".join(days[:_MOST_DAYS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _state_values(state: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, list[object]]]:

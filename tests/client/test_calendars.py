@@ -82,6 +82,9 @@ def test_a_changed_file_is_read_again_and_the_schedule_stays_that_of_its_file(
     assert next_days(story) == ["03-09", "03-11"]
     [change, made] = story.client.changes("backup")
     assert (change.origin, made.origin) == ("calendar", "python")
+    assert [(one.key, one.old, one.new) for one in change.changes] == [
+        ("except", f"{calendar}: 2026-03-09", f"{calendar}: 2026-03-08, 2026-03-10")
+    ]
     assert story.client.store.find_origins() == {"backup": "python"}
 
 
