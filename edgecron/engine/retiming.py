@@ -13,10 +13,21 @@ from edgecron.base.errors import SENSELESS
 from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.engine.claim import ScheduleCache
 from edgecron.engine.events import EventKind, EventReporter
-from edgecron.planning.corrections import ClockMarks, KeptTimes, Retimed, plan_rezone
+from edgecron.planning.corrections import (
+    ClockMarks,
+    KeptTimes,
+    Retimed,
+    find_zone_change_ms,
+    plan_rezone,
+)
 from edgecron.planning.next_fire import Timing
 from edgecron.planning.times import find_outdated
-from edgecron.triggers.zones import local_zone_mark, local_zone_stamp, tzdata_version
+from edgecron.triggers.zones import (
+    local_zone_changed_ms,
+    local_zone_mark,
+    local_zone_stamp,
+    tzdata_version,
+)
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store
@@ -204,6 +215,8 @@ class ZoneWatch:
         self.look_at_ms = 0
         self.local_timezone: str | None = None
         self._stamp: tuple[object, ...] = ()
+        self._looked_ms: int | None = None  # wall time
+        self._changed_ms = 0
         self._swept: tuple[str | None, ...] = ()  # the zones by which times are being checked
 
     def has_news(self) -> bool:
@@ -218,10 +231,14 @@ class ZoneWatch:
             wanted = replace(
                 marks, tzdata_version=tzdata_version(), local_timezone=self.local_timezone
             )
+            if wanted.zones != self._swept:
+                self._changed_ms = find_zone_change_ms(
+                    local_zone_changed_ms(), looked_ms=self._looked_ms, now_ms=now_ms
+                )
             if wanted != marks and not self._rezone(marks, wanted, now_ms):
                 return marks  # Other engines were faster; the next look sees what is left.
             marks = wanted
-        self._stamp = stamp
+        self._stamp, self._looked_ms = stamp, now_ms
         self.must_look = False
         self.look_at_ms = monotonic_ms + _ZONE_LOOK_MS
         return marks
@@ -242,7 +259,9 @@ class ZoneWatch:
                     find_outdated(self._store.find_zoned(ids=ids), only_local=not is_new_tzdata)
                 ),
                 lambda timing, kept: (
-                    None if timing is None else plan_rezone(timing, kept, now_ms=now_ms)
+                    None
+                    if timing is None
+                    else plan_rezone(timing, kept, changed_ms=self._changed_ms, now_ms=now_ms)
                 ),
                 reason="tzdata" if is_new_tzdata else "timezone",
             )

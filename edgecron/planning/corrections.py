@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 import edgecron
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple, dataclass
-from edgecron.model.choices import Hold, Reason
+from edgecron.model.choices import ON_TIME_MS, Hold, Reason
 from edgecron.planning.next_fire import (
     Missed,
     NextFire,
@@ -313,8 +313,19 @@ class ZonedTimes(NamedTuple):
     has_windows: bool = False
 
 
-def plan_rezone(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed | None:
-    """The times to come by the new rules of the zone; None if nothing changes.
+def find_zone_change_ms(set_ms: int | None, *, looked_ms: int | None, now_ms: int) -> int:
+    """When the machine's zone has changed: between the last look at the zone and now.
+
+    `set_ms` is what the machine says. If that is not in between, the zone has changed since the
+    last look; if that was long ago, as before a sleep, times before now are not counted.
+    """
+    if looked_ms is not None and set_ms is not None and looked_ms <= set_ms <= now_ms:
+        return set_ms
+    return looked_ms if looked_ms is not None and 0 <= now_ms - looked_ms <= ON_TIME_MS else now_ms
+
+
+def plan_rezone(timing: Timing, kept: KeptTimes, *, changed_ms: int, now_ms: int) -> Retimed | None:
+    """The times by the new rules of the zone from when it changed on; None if nothing changes.
 
     A fire that is due by the old rules is left to be fired, and so is one that a person moved.
     """
@@ -328,14 +339,14 @@ def plan_rezone(timing: Timing, kept: KeptTimes, *, now_ms: int) -> Retimed | No
     if following == kept.next:
         return None
     # Times that a pause holds are counted at its end, from its beginning. Of others, those that the
-    # new rules put before now are neither run nor missed.
-    is_passed = following is not None and following.plan_ms <= now_ms
+    # new rules put before the change are neither run nor missed.
+    is_passed = following is not None and following.plan_ms <= changed_ms
     if (
         kept.paused_until_ms is None
-        and decided_ms < now_ms
+        and decided_ms < changed_ms
         and (is_passed or timing.windows is None)
     ):
-        decided_ms = now_ms
+        decided_ms = changed_ms
         following = _next(timing, kept, decided_until_ms=decided_ms, now_ms=now_ms)
     return Retimed(kept=kept, next=following, decided_until_ms=decided_ms)
 

@@ -139,6 +139,14 @@ def local_zone_stamp(etc: str = _ETC) -> tuple[object, ...]:
     return tuple(found)
 
 
+def local_zone_changed_ms(etc: str = _ETC) -> int | None:
+    """When the machine's zone was set, as far as /etc/localtime says; None if it does not."""
+    try:
+        return os.lstat(os.path.join(etc, "localtime")).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
 def local_zone_mark(etc: str = _ETC) -> str:
     """Return the name of the machine's zone for comparison; a hash for a zone without a name."""
     name = local_zone_name(etc)

@@ -752,6 +752,25 @@ def test_another_local_zone_fires_nothing_for_the_past_and_loses_nothing_that_wa
     assert story.runs("past") == []  # nor is a time of the new zone counted as missed
 
 
+def test_a_local_time_before_another_zone_is_noticed_runs(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved_to("UTC", monkeypatch)
+    boot(story, EIGHT, synchronised=True)
+    story.add("local", "5 11 * * *", timezone="local")
+    story.after_s(0)
+    for _ in range(10):
+        story.after_s(29)  # 08:04:50Z
+
+    moved_to("Etc/GMT-3", monkeypatch)  # 08:05Z is 11:05
+    for _ in range(4):
+        story.after_s(10)
+
+    [run] = story.runs("local")
+    assert (run.status, run.plan_at) == ("success", EIGHT + timedelta(minutes=5))
+    assert story.client.schedule("local").next_plan_at == run.plan_at + timedelta(days=1)
+
+
 def test_another_local_zone_is_noticed_across_a_restart(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from edgecron.base.units import format_ms
 from edgecron.planning.corrections import (
     KeptTimes,
     ZonedTimes,
+    find_zone_change_ms,
     plan_rebase,
     plan_repair,
     plan_rezone,
@@ -181,7 +182,7 @@ def test_a_rebased_interval_keeps_where_it_stood_however_often() -> None:
     ],
 )
 def test_other_rules_of_a_zone(times: KeptTimes, expected: str | None) -> None:
-    found = plan_rezone(HOURLY, times, now_ms=NOW)
+    found = plan_rezone(HOURLY, times, changed_ms=NOW, now_ms=NOW)
 
     if expected is None:
         assert found is None
@@ -193,9 +194,47 @@ def test_other_rules_of_a_zone(times: KeptTimes, expected: str | None) -> None:
         assert found.has_moved
 
 
+def test_a_time_since_the_zone_has_changed_is_due() -> None:
+    times = kept("2026-11-20T08:45:00Z", decided="2026-11-20T05:45:00Z")
+    hour_ms = NOW // 3_600_000 * 3_600_000
+
+    found = plan_rezone(HOURLY, times, changed_ms=hour_ms - 1, now_ms=NOW)
+
+    assert found is not None
+    assert found.next is not None
+    assert found.next.plan_ms == hour_ms
+    assert found.decided_until_ms == hour_ms - 1
+
+
+@pytest.mark.parametrize(
+    ("set_s", "looked_s", "expected_s"),
+    [
+        (-10, -40, -10),  # since the last look, as the machine says
+        (-3_600, -40, -40),  # a file with an old time was copied there
+        (10, -40, -40),
+        (None, -40, -40),
+        (-3_600, -7_200, -3_600),
+        (-9_000, -7_200, 0),  # the machine slept
+        (None, -7_200, 0),
+        (-10, None, 0),  # the first look
+        (None, 30, 0),  # the clock was set back
+    ],
+)
+def test_when_a_zone_has_changed(set_s: int | None, looked_s: int | None, expected_s: int) -> None:
+    set_ms = None if set_s is None else NOW + set_s * 1000
+    looked_ms = None if looked_s is None else NOW + looked_s * 1000
+
+    found = find_zone_change_ms(set_ms, looked_ms=looked_ms, now_ms=NOW)
+
+    assert found == NOW + expected_s * 1000
+
+
 def test_the_same_time_by_other_rules_has_not_moved() -> None:
     found = plan_rezone(
-        HOURLY, kept("2026-11-20T09:00:00Z", decided="2026-11-20T05:45:00Z"), now_ms=NOW
+        HOURLY,
+        kept("2026-11-20T09:00:00Z", decided="2026-11-20T05:45:00Z"),
+        changed_ms=NOW,
+        now_ms=NOW,
     )
 
     assert found is not None  # what lies before now is decided, by either rules
@@ -207,7 +246,7 @@ def test_what_a_pause_holds_is_counted_from_where_it_began() -> None:
         "2026-11-20T11:45:00Z", decided="2026-11-20T05:45:00Z", paused="2026-11-20T11:30:00Z"
     )
 
-    found = plan_rezone(HOURLY, times, now_ms=NOW)
+    found = plan_rezone(HOURLY, times, changed_ms=NOW, now_ms=NOW)
 
     assert found is not None
     assert found.next is not None
