@@ -35,8 +35,8 @@ from edgecron.client.json_forms import form_of
 from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.option_texts import read_time
 from edgecron.planning.simulation import SimulatedDay, Simulation
+from edgecron.views.busy import busiest_words, sections
 from edgecron.views.phrases import count_words
-from edgecron.views.simulation_words import busiest_words, sections
 from edgecron.views.statistics import plot
 from edgecron.views.times import local_time, short_duration
 

@@ -22,8 +22,8 @@ from edgecron.tui.queries import QueryScreen
 from edgecron.tui.status import KeyLine
 from edgecron.tui.text_line import Cells, Fact, Facts, Row, TextLine, Title
 from edgecron.tui.week import CELLS, SHADE_STYLES, shade
+from edgecron.views.busy import busiest_words, sections
 from edgecron.views.phrases import count_words
-from edgecron.views.simulation_words import busiest_words, sections
 
 _SPANS = (7, 30, 365)  # days
 _HOURS = 24

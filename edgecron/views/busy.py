@@ -1,4 +1,4 @@
-"""Count the runs of each hour of the coming week.
+"""Count the runs of each hour of the coming week; say how busy a simulated time is. Pure.
 
 Only plan times count, as they come if nothing changes. Jitter, retries and runs that are due
 already do not count, nor do runs that follow an event (a boot, another schedule). An interval after
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from datetime import date, datetime, timedelta
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta, tzinfo
 from itertools import pairwise
 
 from edgecron.base.errors import SENSELESS
@@ -17,10 +18,12 @@ from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.measures import Recurrence
 from edgecron.planning.next_fire import WindowedTimes
+from edgecron.planning.simulation import Simulation
 from edgecron.planning.times import load_triggers
 from edgecron.planning.windows import find_windows
 from edgecron.triggers import EveryTrigger, TriggerKind, Triggers, combine, load_zone
 from edgecron.triggers.once_in import most_spread_ms
+from edgecron.views.phrases import count_words
 
 DAYS, HOURS = 7, 24
 _STEP_MS = 15 * 60_000  # clocks of every zone change at a multiple of this
@@ -205,3 +208,45 @@ def _limited(counts: list[int], left: int) -> list[int]:
         kept.append(min(count, max(left, 0)))
         left -= count
     return kept
+
+
+def busiest_words(found: Simulation, places: int | None, *, zone: tzinfo) -> str:
+    """Return the busiest minute; `places` are those of the engines, if known."""
+    at = f"{found.most_active_at.astimezone(zone):%a %Y-%m-%d %H:%M}"
+    words = f"{count_words(found.most_active, 'active run')}, {at}"
+    if places is not None and found.most_active > places:
+        return f"{words}; the engine has {count_words(places, 'place')}, so some runs can wait"
+    return words
+
+
+def sections(found: Simulation, *, zone: tzinfo) -> list[tuple[str, list[str]]]:
+    """Return headings and the lines below each."""
+    return [
+        (
+            "start in the same minute:",
+            [
+                f"{one.at.astimezone(zone):%a %Y-%m-%d %H:%M}: {_names(one.schedules, one.names)}"
+                + (f" (on {one.days} days)" if one.days > 1 else "")
+                for one in found.pile_ups
+            ],
+        ),
+        (
+            "groups with more runs than their limit allows, so runs wait:",
+            [
+                f"{one.name}: {one.most_active} active runs for a limit of {one.max_running},"
+                f" on {one.most_active_at.astimezone(zone):%a %Y-%m-%d %H:%M}"
+                for one in found.groups
+                if one.most_active > one.max_running
+            ],
+        ),
+        (
+            "clock changes:",
+            [f"{one.text} ({_names(one.schedules, one.names)})" for one in found.clock_changes],
+        ),
+        ("not simulated:", [f"{one.name}: {one.why}" for one in found.left_out]),
+    ]
+
+
+def _names(count: int, names: Sequence[str]) -> str:
+    more = count - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
