@@ -206,11 +206,7 @@ def _install(cli: Session, args: Namespace) -> int:
         _refuse_rights(args, service.scope)
         check_program(service.program, version=__version__)
         warn_of_weakness(cli, service)
-    if manager is Manager.LAUNCHD:
-        steps = launchd_steps(args, service)
-    else:
-        steps = systemd_steps(cli, args, service)
-    _carry_out(cli, args, steps)
+    steps = _carry_out(cli, args, service, manager)
     if not args.dry_run and not cli.is_json:
         _say_installed(cli, args, service, has_changed=bool(steps))
     return 0
@@ -225,11 +221,7 @@ def _uninstall(cli: Session, args: Namespace) -> int:
     manager = _manager(args, needed=not args.dry_run)
     if args.root is None:
         _refuse_rights(args, service.scope)
-    if manager is Manager.LAUNCHD:
-        steps = launchd_steps(args, service)
-    else:
-        steps = systemd_steps(cli, args, service)
-    _carry_out(cli, args, steps)
+    steps = _carry_out(cli, args, service, manager)
     if not args.dry_run and not cli.is_json:
         done = "has been removed" if steps else "is not installed"
         cli.say(f"{service.id} {done}; running jobs continue, and the database stays")
@@ -262,7 +254,13 @@ def _refuse_rights(args: Namespace, scope: Scope) -> None:
         )
 
 
-def _carry_out(cli: Session, args: Namespace, steps: list[Step]) -> None:
+def _carry_out(cli: Session, args: Namespace, service: Service, manager: Manager) -> list[Step]:
+    """Carry out the steps of an install or uninstall, or show them; return them."""
+    if manager is Manager.LAUNCHD:
+        steps = launchd_steps(args, service)
+    else:
+        steps = systemd_steps(cli, args, service)
+
     def tell(step: Step) -> None:
         if not cli.is_json:
             for line in step_lines(step):
@@ -278,6 +276,7 @@ def _carry_out(cli: Session, args: Namespace, steps: list[Step]) -> None:
         cli.put_json(objects)
     elif args.dry_run:
         cli.say("nothing was changed" if steps else "there is nothing to do")
+    return steps
 
 
 def _say_installed(cli: Session, args: Namespace, service: Service, *, has_changed: bool) -> None:
