@@ -121,10 +121,14 @@ class ScheduleChanges(Engines, Schedules):
         self.ring()
         return self.store.get_schedule(spec.name)
 
-    def _edit_once(self, schedule: Schedule, spec: ScheduleSpec, origin: str) -> bool:
+    def _edit_once(
+        self, schedule: Schedule, spec: ScheduleSpec, origin: str, author: Author | None = None
+    ) -> bool:
+        """Write another definition. With an `author`, only the days of calendars differ."""
         now_ms = self._clock.now_ms()
         compiled, retiming = self.prepare_edit(schedule, spec, now_ms=now_ms)
-        self.check_definition(schedule, compiled)
+        if author is None:
+            self.check_definition(schedule, compiled)
         return self.store.update_schedule(
             schedule,
             compiled,
@@ -132,7 +136,7 @@ class ScheduleChanges(Engines, Schedules):
             boot_id=self._clock.boot_id(),
             origin=origin,
             now_ms=now_ms,
-            author=self.author_of(origin),
+            author=author or self.author_of(origin),
         )
 
     def renew_days(
@@ -142,17 +146,7 @@ class ScheduleChanges(Engines, Schedules):
 
         It stays a schedule of `origin`: the file that applied it can still remove it.
         """
-        now_ms = self._clock.now_ms()
-        compiled, retiming = self.prepare_edit(schedule, spec, now_ms=now_ms)
-        is_written = self.store.update_schedule(
-            schedule,
-            compiled,
-            retiming=retiming,
-            boot_id=self._clock.boot_id(),
-            origin=origin,
-            now_ms=now_ms,
-            author=author,
-        )
+        is_written = self._edit_once(schedule, spec, origin, author)
         self.ring()
         return is_written
 
