@@ -111,15 +111,21 @@ def check_schedules(
 
 
 class _Trouble(NamedTuple):
-    """A trouble of a schedule, in words for one (`is`) and for several schedules (`are`).
+    """A trouble that several schedules can have.
 
-    `hint` has `{name}` in place of the name.
+    `words` follow the name and the verb, with `{it}`, `{its}` and `{does}` for one schedule. `hint`
+    has `{name}` in the place of the name.
     """
 
-    is_problem: bool
-    is_words: str
-    are_words: str
+    verb: str
+    words: str
     hint: str
+    is_problem: bool = False
+
+
+# By the verb after one name, the verb after several.
+_VERBS = {"is": "are", "needs": "need", "names": "name", "excepts": "except", "comes": "come"}
+_PRONOUNS = (("{its}", "its", "their"), ("{it}", "it", "them"), ("{does}", "does", "do"))
 
 
 def _shared(troubles: Iterable[tuple[str, _Trouble]]) -> list[Finding]:
@@ -132,23 +138,26 @@ def _shared(troubles: Iterable[tuple[str, _Trouble]]) -> list[Finding]:
 
 def _finding(names: Sequence[str], trouble: _Trouble) -> Finding:
     make = problem if trouble.is_problem else warning
-    if len(names) == 1:
-        hint = trouble.hint.replace("{name}", names[0])
-        return make("schedules", f"{names[0]} {trouble.is_words}", hint=hint)
+    is_one, words = len(names) == 1, trouble.words
+    for place, one, several in _PRONOUNS:
+        words = words.replace(place, one if is_one else several)
+    hint = trouble.hint.replace("{name}", names[0] if is_one else "NAME")
+    if is_one:
+        return make("schedules", f"{names[0]} {trouble.verb} {words}", hint=hint)
     named = list(names[:_MOST_AILING])
     if len(names) > len(named):
         named.append(f"{len(names) - len(named)} more")
-    words = f"{', '.join(named[:-1])} and {named[-1]} {trouble.are_words}"
-    return make("schedules", words, hint=trouble.hint.replace("{name}", "NAME"))
+    who = f"{', '.join(named[:-1])} and {named[-1]}"
+    return make("schedules", f"{who} {_VERBS[trouble.verb]} {words}", hint=hint)
 
 
 def _broken(error: str, *, command: Callable[[str], str]) -> _Trouble:
     """Return the trouble of a schedule whose triggers can't be read."""
     return _Trouble(
+        "is",
+        f"broken, and {{does}} not fire: {error}",
+        f"give it another time or zone: {command('edit {name}')} --cron ... --tz ...",
         is_problem=True,
-        is_words=f"is broken, and does not fire: {error}",
-        are_words=f"are broken, and do not fire: {error}",
-        hint=f"give it another time or zone: {command('edit {name}')} --cron ... --tz ...",
     )
 
 
@@ -202,15 +211,12 @@ def _judge_idle(
     standing = standing_of(schedule)
     idle = find_idle(standing, now=client.now())
     if idle is Idle.NO_NEXT and _has_times_to_come(client, schedule):
-        missing = "missing (next_run_at is NULL): an engine computes it within a minute"
         return _Trouble(
-            is_problem=False,
-            is_words=f"is enabled, and its next time is {missing}",
-            are_words=f"are enabled, and their next time is {missing}",
-            hint=(
-                f"if no engine is running, start one: {command('daemon')}; to wake engines after"
-                f" an edit by SQL: {_wake_line(client)}"
-            ),
+            "is",
+            "enabled, and {its} next time is missing (next_run_at is NULL): an engine computes it"
+            " within a minute",
+            f"if no engine is running, start one: {command('daemon')}; to wake engines after"
+            f" an edit by SQL: {_wake_line(client)}",
         )
     if not schedule.gone_upstreams or not schedule.enabled:
         return None
@@ -220,15 +226,12 @@ def _judge_idle(
         schedule.gone_upstreams
     )
     is_stranded = idle is Idle.UPSTREAM and not has_others
-    nothing = ": nothing starts {}" if is_stranded else ""
+    nothing = ": nothing starts {it}" if is_stranded else ""
     return _Trouble(
-        is_problem=False,
-        is_words=f"comes {after}{nothing.format('it')}",
-        are_words=f"come {after}{nothing.format('them')}",
-        hint=(
-            f"let it come after another one: {command('edit {name}')} --after NAME;"
-            f" or remove it: {command('rm {name}')}"
-        ),
+        "comes",
+        f"{after}{nothing}",
+        f"let it come after another one: {command('edit {name}')} --after NAME;"
+        f" or remove it: {command('rm {name}')}",
     )
 
 
@@ -251,31 +254,16 @@ def _find_needs_in_vain(
             if unknown_kinds - {Kind.COMMAND}:
                 note = notes[text]
                 unknown = "which is unknown here" if note is None else f"and {note}"
-                yield (
-                    name,
-                    _Trouble(
-                        is_problem=False,
-                        is_words=f"needs {text!a}, {unknown}: its runs will be skipped",
-                        are_words=f"need {text!a}, {unknown}: their runs will be skipped",
-                        hint=f"change what is needed: {needed}; see: edgecron help conditions",
-                    ),
-                )
+                words = f"{text!a}, {unknown}: {{its}} runs will be skipped"
+                hint = f"change what is needed: {needed}; see: edgecron help conditions"
+                yield name, _Trouble("needs", words, hint)
             if condition.schedule is None:
                 continue
             if client.store.find_id(condition.schedule) is None:
                 gone = f"a success of {condition.schedule}, which is gone"
-                yield (
-                    name,
-                    _Trouble(
-                        is_problem=False,
-                        is_words=f"needs {gone}: its runs will be skipped",
-                        are_words=f"need {gone}: their runs will be skipped",
-                        hint=(
-                            f"restore it: {command(f'undo {condition.schedule}')};"
-                            f" or change what is needed: {needed}"
-                        ),
-                    ),
-                )
+                undo = command(f"undo {condition.schedule}")
+                hint = f"restore it: {undo}; or change what is needed: {needed}"
+                yield name, _Trouble("needs", f"{gone}: {{its}} runs will be skipped", hint)
 
 
 def _find_rules_in_vain(
@@ -283,19 +271,11 @@ def _find_rules_in_vain(
 ) -> Iterator[tuple[str, _Trouble]]:
     """Find schedules that name a rule for notices that no configuration has."""
     for name, rule in find_rules_in_vain(client.store):
-        unknown = f"the rule {rule} for notices, which is unknown"
-        yield (
-            name,
-            _Trouble(
-                is_problem=False,
-                is_words=f"names {unknown}",
-                are_words=f"name {unknown}",
-                hint=(
-                    f"add [notify.{rule}] to the configuration, then: {command('notify list')};"
-                    f" or change it: {command('edit {name}')} --notify none"
-                ),
-            ),
+        hint = (
+            f"add [notify.{rule}] to the configuration, then: {command('notify list')};"
+            f" or change it: {command('edit {name}')} --notify none"
         )
+        yield name, _Trouble("names", f"the rule {rule} for notices, which is unknown", hint)
 
 
 def _find_old_calendars(
@@ -315,15 +295,7 @@ def _find_old_calendars(
             change = f"or except other days: {command('edit {name}')} --except DAYS"
             hint = f"{error.hint}; {change}" if error.hint else f"put the file back; {change}"
         if not is_same:
-            yield (
-                name,
-                _Trouble(
-                    is_problem=False,
-                    is_words=f"excepts {what}",
-                    are_words=f"except {what}",
-                    hint=hint,
-                ),
-            )
+            yield name, _Trouble("excepts", what, hint)
 
 
 def _find_reader_error(client: Client) -> list[Finding]:
