@@ -4,6 +4,9 @@ scheduler      Scheduler: start and stop its engine, subscribe to events
 program        what a program declares, and what it asks of the database
 declarations   the declared functions and schedules; their options
 job            one schedule as an object: a Job is a decorated function
+adding         schedules that a program adds at run time
+entry          one schedule by its name, to change and remove
+added          functions by their import paths, for added schedules
 run            one run as an object, and waiting for its end
 failures       exceptions of functions: which are retried, and what `get` raises
 on_failure     functions that are called after the last attempt failed

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.checks import check_name
 from edgecron.base.errors import AlreadyExists, InvalidInput
 from edgecron.base.values import dataclass
+from edgecron.embedding.added import load_function
 from edgecron.embedding.context import Arguments, is_generator_function
 from edgecron.embedding.middleware import Middleware
-from edgecron.model.engine import Offers, find_program, offer_of
+from edgecron.model.engine import IMPORTED, Offers, find_program, is_import_path, offer_of
 
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
@@ -89,13 +90,27 @@ if TYPE_CHECKING:
         ok_codes: int | Sequence[int]
         payload: object
 
+    class AddOptions(CommandOptions, total=False):
+        """Options of `add` with a command."""
+
+        command: Sequence[str]
+        shell: str
+        replace: bool
+
+    class CallOptions(Options, total=False):
+        """Options of `add` with a function."""
+
+        args: Sequence[object]
+        kwargs: Mapping[str, object]
+        replace: bool
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A schedule that the program declares.
+    """A schedule that the program declares, or has added.
 
-    `arguments` calls its function; None for a command. A function that `is_process` runs in a
-    process of its own.
+    `arguments` calls a declared function; None for an added schedule. A function that `is_process`
+    runs in a process of its own.
     """
 
     wanted: Wanted
@@ -103,28 +118,56 @@ class Declared:
     arguments: Arguments | None = None
     is_process: bool = False
 
+    @property
+    def is_added(self) -> bool:
+        """Whether it lives in the database only: no start of the program writes it again."""
+        return self.arguments is None
+
 
 class Registry:
-    """The declarations of a program. Any thread can change and read them."""
+    """The declarations of a program, and what it added. Any thread can change and read them.
+
+    `functions` and `coroutines` also have the imported functions that have run, by their paths.
+    """
 
     def __init__(self) -> None:
         self.functions: dict[str, Callable[[Call], object]] = {}
         self.coroutines: dict[str, Callable[[Call], Awaitable[object]]] = {}
         self.process_commands: dict[str, tuple[str, ...]] = {}  # by schedule: see `processes`
         self.middleware = Middleware()
-        self.offers: Offers = frozenset()  # the jobs of the program's queue that its engines run
+        # The jobs of the program's queue that its engines run.
+        self.offers: Offers = frozenset({IMPORTED})
         self._lock = threading.Lock()
+        self._importing: set[str] = set()  # schedules whose functions were imported
         self._declared: dict[str, Declared] = {}
         self._unkept: dict[str, Declared] = {}  # the database might hold something else
 
     @property
     def callables(self) -> frozenset[str]:
-        """The names of the program's functions, those with processes of their own included."""
-        return frozenset((*self.functions, *self.coroutines))
+        """The names of the declared functions, those with processes of their own included."""
+        names = (*self.functions, *self.coroutines)
+        return frozenset(name for name in names if not is_import_path(name))
 
-    def has_callable(self, name: str) -> bool:
-        """Report whether `name` is among `callables`."""
-        return name in self.functions or name in self.coroutines
+    def has_callable(self, schedule: str) -> bool:
+        """Report whether a schedule calls a function: a declared one, or one that we imported."""
+        return (
+            schedule in self.functions or schedule in self.coroutines or schedule in self._importing
+        )
+
+    def load(self, call: Call) -> None:
+        """Import the function of a run if that is still to do. Raises ImportError.
+
+        The job of a declared function is its name, and nothing is to do.
+        """
+        path = call.claim.job.argv[0]
+        if not is_import_path(path):
+            return
+        self._importing.add(call.claim.schedule)
+        if path in self.functions or path in self.coroutines:
+            return
+        function = load_function(path)
+        called = Arguments(function, job=path, middleware=self.middleware).call
+        (self.coroutines if iscoroutinefunction(function) else self.functions)[path] = called
 
     def reset_in_child(self) -> None:
         """Replace the lock, in a forked child: a thread of the parent might hold it."""
@@ -135,13 +178,7 @@ class Registry:
         spec = one.wanted.spec
         name = spec.name
         with self._lock:
-            other = self._declared.get(name)
-            if other is not None:
-                raise AlreadyExists(
-                    f"schedule {name!r} is declared twice in this program: {other.where} and"
-                    f" {one.where}",
-                    hint="give one of them another name: @scheduler.job(..., name='other')",
-                )
+            self._need_free(one)
             # Register the function first: another thread can write the schedule from here on.
             if one.is_process:
                 self.process_commands[name] = spec.job.argv
@@ -151,12 +188,40 @@ class Registry:
             self.offers |= _offered(spec)
             self._declared[name] = self._unkept[name] = one
 
-    def take_back(self, one: Declared) -> None:
-        """Forget a command that could not be written: its caller gets the error."""
-        name = one.wanted.spec.name
+    def need_free(self, one: Declared) -> None:
+        """Raise AlreadyExists if the program declares the name of a schedule to add."""
         with self._lock:
-            if self._unkept.get(name) is one:  # no other thread has written it meanwhile
-                del self._unkept[name], self._declared[name]
+            self._need_free(one)
+
+    def _need_free(self, one: Declared) -> None:
+        name = one.wanted.spec.name
+        other = self._declared.get(name)
+        if other is None or (other.is_added and one.is_added):
+            return
+        is_added = other.is_added or one.is_added
+        raise AlreadyExists(
+            f"schedule {name!r} is {'declared and added' if is_added else 'declared twice'} in"
+            f" this program: {other.where} and {one.where}",
+            hint="give one of them another name: @scheduler.job(..., name='other')",
+        )
+
+    def note_added(self, one: Declared) -> None:
+        """Note a schedule that was added. A new database gets it, too: see `forget_kept`."""
+        with self._lock:
+            self._declared[one.wanted.spec.name] = one
+
+    def forget_added(self, name: str) -> None:
+        """Forget a schedule that was added, if it was: it is removed, or changed."""
+        with self._lock:
+            if name in self._declared and self._declared[name].is_added:
+                del self._declared[name]
+                self._unkept.pop(name, None)
+
+    def find_place(self, name: str) -> str | None:
+        """Return file and line of a declaration; None without one."""
+        with self._lock:
+            one = self._declared.get(name)
+            return None if one is None or one.is_added else one.where
 
     def unkept(self) -> list[Declared]:
         """Return the declarations that the database might not hold yet."""
@@ -164,8 +229,13 @@ class Registry:
             return list(self._unkept.values())
 
     def declared(self) -> list[Declared]:
+        """Return the declarations, and added schedules that the database might not hold."""
         with self._lock:
-            return list(self._declared.values())
+            return [
+                one
+                for name, one in self._declared.items()
+                if not one.is_added or name in self._unkept
+            ]
 
     def note_kept(self, declared: list[Declared]) -> None:
         """Note that the database holds these declarations."""

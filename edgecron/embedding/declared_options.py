@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from datetime import date, datetime, timedelta
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,14 @@ from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.base.values import replace
 from edgecron.embedding.failures import RULE_NAMES
 from edgecron.formats.document_schedule import read_table, suggest_key
-from edgecron.formats.document_writing import SWITCHED, trigger_key
+from edgecron.formats.document_writing import (
+    JOBS,
+    LOCAL,
+    SWITCHED,
+    TRIGGERS,
+    schedule_table,
+    trigger_key,
+)
 from edgecron.formats.option_texts import rename_former
 from edgecron.model.option_types import LISTS, Group, OptionType
 from edgecron.model.options import JOB_OPTIONS, OPTIONS
@@ -23,6 +30,7 @@ from edgecron.triggers import check_zone, parse_trigger
 
 if TYPE_CHECKING:
     from edgecron.formats.document_values import Wanted
+    from edgecron.model.schedule import Schedule
     from edgecron.triggers import Trigger
 
 
@@ -49,7 +57,7 @@ def command_keys(name: str, command: Sequence[str] | None, shell: str | None) ->
         raise InvalidInput(
             f"schedule {name!r} has {'no command' if command is None else 'two commands'},"
             " expected command=[...] or shell='...'",
-            hint="for a function of the program, use @scheduler.job",
+            hint="to call a function: call=reports.send",
         )
     try:
         if command is None:
@@ -88,7 +96,8 @@ OPTION_NAMES = frozenset(
     and option.name not in (*SWITCHED, "queue")
 )
 # The other parameters of these methods.
-_JOB_ONLY, _ADD_ONLY = ("name", "payload", "process", *RULE_NAMES), ("name", "command", "shell")
+_JOB_ONLY = ("name", "payload", "process", *RULE_NAMES)
+_ADD_ONLY = ("name", "command", "shell", "call", "args", "kwargs", "replace")
 COMMAND_OPTION_NAMES = OPTION_NAMES | {option.name for option in JOB_OPTIONS}
 
 
@@ -116,6 +125,42 @@ def read_options(
     InvalidInput with the first problem.
     """
     check_when(triggers)
+    given = _keys_of(name, options, known=known)
+    zone = _timezone(name, triggers, options, timezone)
+    table = _triggers(name, triggers, zone) | dict(job) | {"timezone": zone or "UTC"} | given
+    return replace(_read(name, table), is_declared=True)
+
+
+def read_change(
+    schedule: Schedule,
+    triggers: Sequence[Trigger | str],
+    job: Mapping[str, object],
+    options: Mapping[str, object],
+    *,
+    known: Set[str],
+) -> Wanted:
+    """Return what a schedule becomes: other triggers, another job, other options.
+
+    Without triggers, it keeps its own. A key of `job` that is None goes.
+    Raises InvalidInput with the first problem.
+    """
+    name = schedule.name
+    check_when(triggers)
+    given = _keys_of(name, options, known=known)
+    table = schedule_table(schedule)
+    zone = _timezone(name, triggers, options, str(table.get("timezone", LOCAL)))
+    if triggers:
+        table = {key: value for key, value in table.items() if key not in TRIGGERS}
+        table |= _triggers(name, triggers, zone)
+    if job.keys() & JOBS.keys():
+        table = {key: value for key, value in table.items() if key not in JOBS}
+    table |= {**job, "timezone": zone, **given}
+    table = {key: value for key, value in table.items() if value is not None}
+    return _read(name, table, known=schedule.spec.triggers)
+
+
+def _keys_of(name: str, options: Mapping[str, object], *, known: Set[str]) -> dict[str, object]:
+    """Check options, and return them by the documents' keys, without the time zone."""
     check_names(name, options, known=known)
     options, notes = rename_former(options)
     try:
@@ -126,18 +171,17 @@ def read_options(
     except InvalidInput as error:
         raise _about(name, error) from None
     for note in notes:
-        warnings.warn(f"schedule {name!r}: {note}", FutureWarning, stacklevel=3)
-    zone = _timezone(name, triggers, options, timezone)
-    table = _triggers(name, triggers, zone) | dict(job) | {"timezone": zone or "UTC"}
-    for key, value in options.items():
-        if key != "timezone":
-            document_key = _KEYS.get(key, key)
-            table[document_key] = _value(document_key, value)
-    wanted, problems = read_table(name, table)
+        warnings.warn(f"schedule {name!r}: {note}", FutureWarning, stacklevel=4)
+    keys = {key: _KEYS.get(key, key) for key in options if key != "timezone"}
+    return {document_key: _value(document_key, options[key]) for key, document_key in keys.items()}
+
+
+def _read(name: str, table: dict[str, object], *, known: Collection[str] = ()) -> Wanted:
+    wanted, problems = read_table(name, table, known=known)
     if wanted is None:
         first = problems[0]
         raise InvalidInput(f"schedule {name!r}: {first.message}", hint=first.hint)
-    return replace(wanted, is_declared=True)
+    return wanted
 
 
 def _timezone(

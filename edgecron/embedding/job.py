@@ -1,4 +1,4 @@
-"""Schedules as objects of a program: `Entry` by name, `Job` for a decorated function."""
+"""Schedules as objects of a program: `Scheduled` for any, `Job` for a decorated function."""
 
 from __future__ import annotations
 
@@ -36,9 +36,20 @@ class Declaring(Protocol):
 
     pool: ClientPool
     waits: Waits
+    queue: str
 
     def keep_declared(self) -> None:
         """Write the declarations that the database might not hold."""
+
+    @property
+    def origin(self) -> str:
+        """The origin of its changes, for people."""
+
+    def find_declaration(self, name: str) -> str | None:
+        """Return file and line at which it declares a schedule; None if it does not."""
+
+    def forget_added(self, name: str) -> None:
+        """Forget how it added a schedule: that schedule was changed or removed."""
 
 
 class Scheduled(Generic[T]):
@@ -120,7 +131,7 @@ class Scheduled(Generic[T]):
         fire only; None is the schedule's own. A run is `skipped` if an earlier one is active and
         the overlap policy skips it.
         """
-        return self._fire(_payload_text(payload), is_one=False)
+        return self._fire(payload_json(payload), is_one=False)
 
     # The same for coroutines: each call runs on a thread beside the event loop.
 
@@ -160,7 +171,7 @@ class Scheduled(Generic[T]):
 
     async def afire(self, payload: object = None) -> list[Run[T]]:
         """`fire`, for a coroutine."""
-        return await beside(self._fire_and_read, _payload_text(payload), is_one=False)
+        return await beside(self._fire_and_read, payload_json(payload), is_one=False)
 
     def _fire(self, payload: str | None, *, is_one: bool) -> list[Run[T]]:
         with self._client() as client:
@@ -181,22 +192,6 @@ class Scheduled(Generic[T]):
     async def _afire_one(self, payload: str | None) -> Run[T]:
         [run] = await beside(self._fire_and_read, payload, is_one=True)
         return run
-
-
-class Entry(Scheduled[T]):
-    """A schedule that is not a function of this program: a command, or a schedule found by name."""
-
-    def run_now(self, payload: object = None) -> Run[T]:
-        """Have an engine run it now. Its next time does not change.
-
-        `payload` is JSON for this run only; None is the schedule's own. Raises InvalidInput for a
-        value that JSON can't hold, or if it has several scopes: see `fire`.
-        """
-        return self._fire_one(_payload_text(payload))
-
-    async def arun_now(self, payload: object = None) -> Run[T]:
-        """`run_now`, for a coroutine: `run = await entry.arun_now()`, then `await run`."""
-        return await self._afire_one(_payload_text(payload))
 
 
 class Job(Scheduled[T], Generic[P, Q, R, T]):
@@ -266,7 +261,8 @@ class Decorate(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Job[P, P, R, R]: ...
 
 
-def _payload_text(payload: object) -> str | None:
+def payload_json(payload: object) -> str | None:
+    """Return a payload as JSON; None without one. Raises InvalidInput."""
     return None if payload is None else json_text(payload, what="payload")
 
 

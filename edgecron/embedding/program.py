@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import check_name, check_seconds, check_type
 from edgecron.base.clock import Clock, SystemClock
-from edgecron.base.errors import AlreadyExists, DatabaseBusy, InvalidInput, NotFound
+from edgecron.base.errors import DatabaseBusy, InvalidInput, NotFound
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.client.opening import OpenDatabase
 from edgecron.embedding.context import Arguments, RunContext
@@ -22,17 +22,15 @@ from edgecron.embedding.declarations import (
     read_job_name,
 )
 from edgecron.embedding.declared_options import (
-    COMMAND_OPTION_NAMES,
     OPTION_NAMES,
-    check_names,
     check_when,
-    command_keys,
     payload_text,
     read_options,
 )
+from edgecron.embedding.entry import Entry
 from edgecron.embedding.event_loops import AWAIT_HINT, MOST_WAIT_S, beside, is_on_loop
 from edgecron.embedding.failures import RULE_NAMES, read_rules
-from edgecron.embedding.job import Entry, Job
+from edgecron.embedding.job import Job
 from edgecron.embedding.on_failure import FailureCalls, check_on_failure
 from edgecron.embedding.pool import ClientPool
 from edgecron.embedding.processes import command_of
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
 
     from edgecron.client import Client
     from edgecron.client.schedule_changes import ScheduleChanges
-    from edgecron.embedding.declarations import CommandOptions, JobOptions
+    from edgecron.embedding.declarations import JobOptions
     from edgecron.embedding.job import Decorate
     from edgecron.model.schedule import Schedule
     from edgecron.triggers import Trigger
@@ -118,6 +116,11 @@ class Program:
     def is_running(self) -> bool:
         """Whether this process has started an engine of the program and not stopped it."""
         return False
+
+    @property
+    def origin(self) -> str:
+        """The origin of its changes, for people: `program app`."""
+        return origin_of(self.name)
 
     def job(
         self,
@@ -228,58 +231,6 @@ class Program:
         self._registry.middleware.add(function)
         return function
 
-    def add(
-        self,
-        name: str,
-        *when: Trigger | str,
-        command: Sequence[str] | None = None,
-        shell: str | None = None,
-        **options: Unpack[CommandOptions],
-    ) -> Entry[None]:
-        """Make a schedule of a command, or of a line for /bin/sh, or change it to these options.
-
-        It is written immediately. Raises what `job` does.
-        """
-        return self._add(name, when, command, shell, options, place_of(1))
-
-    async def aadd(
-        self,
-        name: str,
-        *when: Trigger | str,
-        command: Sequence[str] | None = None,
-        shell: str | None = None,
-        **options: Unpack[CommandOptions],
-    ) -> Entry[None]:
-        """`add`, for a coroutine."""
-        return await beside(self._add, name, when, command, shell, options, place_of(1))
-
-    def _add(
-        self,
-        name: str,
-        when: Sequence[Trigger | str],
-        command: Sequence[str] | None,
-        shell: str | None,
-        options: CommandOptions,
-        where: str,
-    ) -> Entry[None]:
-        check_name(name, what="schedule name")
-        given = dict(options)
-        check_names(name, given, known=COMMAND_OPTION_NAMES)  # A misspelt `command`, too.
-        keys = command_keys(name, command, shell)
-        keys |= payload_text(given.pop("payload", None), name=name)
-        wanted = read_options(
-            name, when, keys, given, known=COMMAND_OPTION_NAMES, timezone=self.timezone
-        )
-        declared = Declared(wanted=wanted, where=where)
-        self._registry.add(declared)
-        try:
-            self.keep_declared()
-        except (InvalidInput, AlreadyExists, DatabaseBusy):
-            # Else no engine of the program would start, and a second try would be a duplicate.
-            self._registry.take_back(declared)
-            raise
-        return Entry(name, self)
-
     def keep_declared(self) -> None:
         """Write the declarations that the database might not hold. Equal schedules do not change.
 
@@ -289,16 +240,20 @@ class Program:
         unkept = self._registry.unkept()
         if not unkept:
             return
+        with self._only_one_keeping(), self.pool.client() as client:
+            self._declare(client, unkept)
+
+    def _declare(self, client: ScheduleChanges, declared: list[Declared]) -> None:
         from edgecron.client.declaring import declare
 
-        with self._only_one_keeping(), self.pool.client() as client:
-            declare(
-                client,
-                [one.wanted for one in unkept],
-                queue=self.queue,
-                origin=self._origin,
-            )
-            self._registry.note_kept(unkept)
+        declare(
+            client,
+            [one.wanted for one in declared],
+            queue=self.queue,
+            origin=self.origin,
+            places={one.wanted.spec.name: one.where for one in declared if not one.is_added},
+        )
+        self._registry.note_kept(declared)
 
     @contextmanager
     def _only_one_keeping(self) -> Iterator[None]:
@@ -313,10 +268,10 @@ class Program:
             self._keeping.release()
 
     def prune(self, *, others: bool = False) -> list[str]:
-        """Remove the schedules that this program made and no longer declares; return their names.
+        """Remove the jobs that this program declared once and no longer declares.
 
-        Call it after the last declaration. It also removes what earlier processes of the program
-        added at run time. Schedules of another running version of the program stay, unless
+        Call it after the last declaration. Returns their names. Added schedules stay: remove them
+        with `get(name).remove()`. Jobs of another running version of the program stay, unless
         `others` is true.
         """
         from edgecron.client.declaring import prune_declared
@@ -328,7 +283,6 @@ class Program:
                 client,
                 [one.wanted for one in self._registry.declared()],
                 queue=self.queue,
-                origin=self._origin,
                 spares_others=not others,
             )
 
@@ -394,9 +348,13 @@ class Program:
         """Report whether this process has started an engine for a queue."""
         return False
 
-    @property
-    def _origin(self) -> str:
-        return origin_of(self.name)
+    def find_declaration(self, name: str) -> str | None:
+        """Return file and line at which this program declares a schedule; None if it does not."""
+        return self._registry.find_place(name)
+
+    def forget_added(self, name: str) -> None:
+        """Forget how this process added a schedule: that schedule was changed or removed."""
+        self._registry.forget_added(name)
 
     def _open_client(self) -> Client:
         from edgecron.client import Client  # 8 ms that an engine at rest does not need
@@ -417,20 +375,12 @@ class Program:
 
         The caller closes it after the engine has opened its own: the last to close moves the log.
         """
-        from edgecron.client.declaring import declare
         from edgecron.client.schedule_changes import ScheduleChanges  # lighter than a Client
 
-        declared = self._registry.declared()
         with ExitStack() as stack:
             client = stack.enter_context(closing(self._opened(ScheduleChanges)))
             _ = client.store  # Creates the file, even without declarations.
-            declare(
-                client,
-                [one.wanted for one in declared],
-                queue=self.queue,
-                origin=self._origin,
-            )
-            self._registry.note_kept(declared)
+            self._declare(client, self._registry.declared())
             stack.pop_all()
         return client
 

@@ -15,10 +15,10 @@ from edgecron.base.errors import Conflict, DatabaseGone, InvalidInput
 from edgecron.base.forks import reset_in_children
 from edgecron.base.paths import is_there
 from edgecron.base.units import MAX_DURATION_MS
+from edgecron.embedding.adding import Adding
 from edgecron.embedding.event_loops import Loops, beside
 from edgecron.embedding.events import RunEvent, log_end, wants_of
 from edgecron.embedding.processes import is_child, process_part
-from edgecron.embedding.program import Program
 from edgecron.embedding.subscriptions import EventStream, Subscribers, Subscription
 from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
 from edgecron.planning.retention import Retention
@@ -45,7 +45,7 @@ _MOST_WAIT_S = MAX_DURATION_MS / 1000
 _started: WeakSet[Scheduler] = WeakSet()  # the Schedulers of this process that were ever started
 
 
-class Scheduler(Program):
+class Scheduler(Adding):
     """The schedules of a program, in a durable database, and an engine that fires them.
 
         scheduler = Scheduler("app.db", timezone="Europe/Berlin")
@@ -377,6 +377,7 @@ class Scheduler(Program):
         callables = CallableRunner(
             self._registry.functions,
             coroutines=self._registry.coroutines,
+            load=self._registry.load,
             find_loop=self._loops.find,
             read_state=self._read_state,
             clock=self._clock,

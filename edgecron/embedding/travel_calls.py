@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from heapq import heappop, heappush
 from math import ceil
 from selectors import DefaultSelector, SelectorKey
@@ -91,6 +91,7 @@ class CallsInTurn(CallableRunner):
         functions: Mapping[str, Function],
         coroutines: Mapping[str, Coroutine],
         *,
+        load: Callable[[Call], None],
         stage: Stage,
         lasts: Lasts,
         find_loop: Callable[[], AbstractEventLoop],
@@ -104,6 +105,7 @@ class CallsInTurn(CallableRunner):
         super().__init__(
             _Wrapped(functions, self._watched),
             coroutines=_Wrapped(coroutines, self._watched_coroutine),
+            load=load,
             find_loop=find_loop,
             clock=clock,
             read_state=read_state,
@@ -118,6 +120,13 @@ class CallsInTurn(CallableRunner):
     def cancel(self, token: str) -> None:
         super().cancel(token)
         self._stage.hasten(token)
+
+    def _dispatch(self, call: Call) -> None:
+        # Before its turn: a coroutine has its turn on the journey's loop. If the import fails, it
+        # fails again when the function is to be called, and that is recorded.
+        with suppress(ImportError):
+            self._load(call)
+        super()._dispatch(call)
 
     def _wait_for_coroutines(self, until_ms: int) -> None:
         """Do not wait: a run that still lasts ends only if the test moves the time."""

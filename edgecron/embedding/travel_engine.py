@@ -68,6 +68,7 @@ class Driving:
         self._calls = CallsInTurn(
             registry.functions,
             registry.coroutines,
+            load=registry.load,
             stage=self._stage,
             lasts=setting.lasts,
             find_loop=self._find_loop,

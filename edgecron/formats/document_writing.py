@@ -73,7 +73,7 @@ def spec_table(
         # A permission that nothing stores: other databases need it to accept this schedule.
         ("allow_fast", any(map(is_fast, spec.triggers)), False),
         ("group", group if spec.group is not None else None, None),
-        ("scope", _scopes(spec), [GLOBAL_SCOPE[0]]),
+        ("scope", scope_texts(spec), [GLOBAL_SCOPE[0]]),
         ("queue", spec.queue, COMMAND_QUEUE),
         ("enabled", is_enabled, True),
     ):
@@ -137,7 +137,8 @@ def value_text(option: Option, value: Any) -> object:
     return value if isinstance(value, int) else str(value)
 
 
-def _scopes(spec: ScheduleSpec) -> list[str]:
+def scope_texts(spec: ScheduleSpec) -> list[str]:
+    """Return the scopes of a schedule as texts; `global` is that of one without scopes."""
     return [kind if (kind, id_) == GLOBAL_SCOPE else f"{kind}:{id_}" for kind, id_ in spec.scopes]
 
 

@@ -127,6 +127,7 @@ class HealthCause(StrEnum):
     COMMAND_MISSING = "command_missing"  # the command of the job is not in PATH, or is no file
     SHELL_COMMAND_MISSING = "shell_command_missing"  # exit code 127
     NOT_EXECUTABLE = "not_executable"  # permission denied, not a program, or exit code 126
+    NOT_IMPORTABLE = "not_importable"  # its program can't import the function
     FOLDER = "folder"  # the job's folder is missing or can't be entered
     ENV_FILE = "env_file"  # the environment file is missing or can't be read
     USER = "user"  # the job can't run as its user

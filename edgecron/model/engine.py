@@ -9,6 +9,7 @@ from edgecron.base.values import dataclass
 
 PROGRAM = "py:"  # begins the queue of a program; its name follows
 FUNCTION = "callable"  # the kind of a job that is called by its own name
+IMPORTED = "imported"  # the offer of every engine of a program: functions by their import paths
 
 _DAY_S = 86_400
 _LEAST_S = 1_200  # a shorter time says little about a day
@@ -26,12 +27,19 @@ def origin_of(program: str) -> str:
     return f"program {program}"
 
 
+def is_import_path(job: str) -> bool:
+    """Whether a function is named by its import path, such as `reports.daily:send`."""
+    return ":" in job  # No name of a schedule has one.
+
+
 def offer_of(kind: str, job: str, *, schedule: str) -> str:
     """Return the offer that an engine needs to run a job.
 
-    A function is identified by its own name, any other job by the name of its schedule.
+    A declared function is identified by its own name, any other job by the name of its schedule.
     """
-    return f"{kind} {job if kind == FUNCTION else schedule}"
+    if kind != FUNCTION:
+        return f"{kind} {schedule}"
+    return IMPORTED if is_import_path(job) else f"{kind} {job}"
 
 
 def is_taken(

@@ -46,6 +46,10 @@ Function = Callable[[Call], object]
 Coroutine = Callable[[Call], Awaitable[object]]
 
 
+def load_nothing(call: Call) -> None:
+    """Load no function: all are registered."""
+
+
 class CallableRunner:
     """Runs functions by their registered names. See Runner for the contract.
 
@@ -53,6 +57,8 @@ class CallableRunner:
     that raises has failed, and the traceback is its output. One that returns after its timeout has
     failed too. A name that is neither in `registry` nor in `coroutines` is refused.
 
+    `load` is called before each function, on its thread: it can put a missing function into
+    `registry` or `coroutines`, and raise if it can't. Neither is called for a run that must stop.
     `find_loop` returns the event loop for coroutines, from any thread. `read_state` reads the state
     of a schedule, on the thread of the function. At most `places` calls are active at a time; None
     is no limit. `close_ms` is the time for which `close` waits for
@@ -69,6 +75,7 @@ class CallableRunner:
         *,
         clock: Clock,
         coroutines: Mapping[str, Coroutine] | None = None,
+        load: Callable[[Call], None] = load_nothing,
         find_loop: Callable[[], AbstractEventLoop] | None = None,
         read_state: ReadState = remember_nothing,
         places: int | None = None,
@@ -79,6 +86,7 @@ class CallableRunner:
         self.supervisor_id = THREADS
         self._registry = registry
         self._coroutines = {} if coroutines is None else coroutines
+        self._load = load
         self._find_loop = find_loop
         self._clock = clock
         self._read_state = read_state
@@ -256,11 +264,20 @@ class CallableRunner:
         """Call the function on a thread of the workers, and those that follow in its place."""
         following: Call | None = call
         while following is not None:
-            self._call(following)
-            following = self._take_next()
-            if following is not None and following.claim.job.argv[0] in self._coroutines:
+            name = following.claim.job.argv[0]
+            if name not in self._coroutines and following.stop_reason is None:
+                try:
+                    self._load(following)
+                except BaseException as error:  # noqa: BLE001  SystemExit, too: it is recorded
+                    why = failure_of(error, following)
+                    self._add_outcome(self._outcome(following, why=why))
+                    following = self._take_next()
+                    continue
+            if name in self._coroutines:
                 self._dispatch(following)
                 return
+            self._call(following)
+            following = self._take_next()
 
     def _call(self, call: Call) -> None:
         if call.stop_reason is not None:

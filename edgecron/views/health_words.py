@@ -111,6 +111,10 @@ def advise(one: Unhealthy, *, command: Callable[[str], str]) -> tuple[str, ...]:
             else f"see which file is not executable: {command(f'logs {name}')}",
             again,
         ),
+        HealthCause.NOT_IMPORTABLE: (
+            f"see why {runner_words(one.queue)} can't import {subject}: {command(f'logs {name}')}",
+            f"or remove the schedule: {command(f'rm {name}')}",
+        ),
         HealthCause.FOLDER: (
             f"create it: mkdir -p {quote(subject or 'FOLDER')}",
             f"or use another folder: {edit} --cwd FOLDER",

@@ -14,6 +14,7 @@ from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.model.choices import (
     HealthCause,
     HealthState,
+    JobKind,
     Reason,
     Status,
     WaitsFor,
@@ -225,6 +226,8 @@ def _spawn_cause(
         return HealthCause.ENV_FILE, None if job is None else job.env_file
     if error.startswith("user ") or " can't run as " in error:
         return HealthCause.USER, None if job is None else job.user
+    if job is not None and job.kind is JobKind.CALLABLE and run.error_code == "ImportError":
+        return HealthCause.NOT_IMPORTABLE, command
     if run.error_code == "ENOENT":
         return HealthCause.COMMAND_MISSING, command
     if run.error_code in ("EACCES", "EPERM", "ENOEXEC"):

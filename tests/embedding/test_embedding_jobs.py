@@ -328,10 +328,10 @@ def test_what_is_no_number_of_runs_is_refused(path: Path, number: Any) -> None:
         poll.next_runs(number)
 
 
-def test_a_command_is_kept_at_once_and_brought_to_what_is_said(path: Path, client: Client) -> None:
+def test_a_command_is_kept_at_once_and_replaced_on_request(path: Path, client: Client) -> None:
     Scheduler(path).add("rotate", "@daily", command=["logrotate", "/etc/lr.conf"], env={"A": "1"})
     first = client.schedule("rotate")
-    Scheduler(path).add("rotate", "@daily", shell="logrotate /etc/lr.conf")
+    Scheduler(path).add("rotate", "@daily", shell="logrotate /etc/lr.conf", replace=True)
     second = client.schedule("rotate")
 
     assert first.spec.job.argv == ("logrotate", "/etc/lr.conf")
@@ -404,15 +404,14 @@ def test_prune_removes_what_the_program_made_and_declares_no_more(
     now = Scheduler(path, clock=clock)
     now.job("@daily", name="report")(print)
 
-    assert now.prune() == ["poll", "rotate"]
-    assert [one.name for one in client.schedules()] == ["by-hand", "report"]
+    assert now.prune() == ["poll"]
+    assert [one.name for one in client.schedules()] == ["by-hand", "report", "rotate"]
 
 
 def test_prune_leaves_what_another_version_needs_that_is_at_work_unless_told(
     path: Path, clock: FakeClock, client: Client
 ) -> None:
     old = declared(path, clock)
-    old.add("rotate", "@daily", command=["true"])
     old.job("@daily", name="apart", process=True)(_apart)
     older = Scheduler(path, clock=clock)
     older.job("@daily", name="sweep")(print)
@@ -425,20 +424,21 @@ def test_prune_leaves_what_another_version_needs_that_is_at_work_unless_told(
         spared, rest = now.prune(), {one.name for one in client.schedules()}
         forced = now.prune(others=True)
 
-    assert (spared, rest) == (["sweep"], {"apart", "poll", "report", "rotate"})
-    assert forced == ["apart", "poll", "rotate"]
+    assert (spared, rest) == (["sweep"], {"apart", "poll", "report"})
+    assert forced == ["apart", "poll"]
 
 
 def test_prune_beside_an_engine_of_the_same_version_is_as_without(
     path: Path, clock: FakeClock, client: Client
 ) -> None:
     old = Scheduler(path, clock=clock)
-    old.add("rotate", "@daily", command=["true"])
+    old.job("@daily", name="sweep")(print)
+    old.keep_declared()
 
     with declared(path, clock):
         assert client.engines()
 
-        assert declared(path, clock).prune() == ["rotate"]
+        assert declared(path, clock).prune() == ["sweep"]
 
 
 def test_fire_runs_a_job_for_each_of_its_scopes(path: Path, clock: FakeClock) -> None:

@@ -30,6 +30,7 @@ def declare(story: Story, trigger: str, *, jitter_s: float = 0, job: Job = JOB) 
         [Wanted(spec=spec, is_declared=True)],
         queue="py:plant",
         origin="program plant",
+        places={"poll": "plant.py:1"},
     )
 
 

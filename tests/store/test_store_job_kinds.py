@@ -46,7 +46,8 @@ def spec_of(job: Job, **more: Any) -> ScheduleSpec:
 
 def declare(client: Client, job: Job, **more: Any) -> None:
     wanted = Wanted(spec=spec_of(job, **more), is_declared=True)
-    declaring.declare(client, [wanted], queue=QUEUE, origin="program plant")
+    places = {"backup": "plant.py:1"}
+    declaring.declare(client, [wanted], queue=QUEUE, origin="program plant", places=places)
 
 
 def come(client: Client, *offers: str) -> int:

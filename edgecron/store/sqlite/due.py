@@ -10,7 +10,7 @@ import apsw
 
 from edgecron.base.errors import Unreadable
 from edgecron.model.choices import Hold
-from edgecron.model.engine import Offers, find_program
+from edgecron.model.engine import IMPORTED, Offers, find_program
 from edgecron.planning.next_fire import Due
 from edgecron.store.contract import Subject
 from edgecron.store.sqlite.connection import Database
@@ -263,7 +263,8 @@ def _next_of(
 
 
 # `offer_of`, as an SQL expression.
-OFFER = "{of}kind || ' ' || iif({of}kind = 'callable', {of}job, {of}name)"
+OFFER = f"""iif({{of}}kind != 'callable', {{of}}kind || ' ' || {{of}}name,
+    iif(instr({{of}}job, ':'), '{IMPORTED}', 'callable ' || {{of}}job))"""
 
 
 def among(queue: str, offers: Offers | None, *, of: str = "") -> tuple[str, dict[str, Any]]:

@@ -1,0 +1,182 @@
+"""Entry: a schedule of the database by its name, to read, run, change and remove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from edgecron.base.checks import check_type
+from edgecron.base.errors import Conflict, InvalidInput
+from edgecron.embedding.added import AddedJob
+from edgecron.embedding.declared_options import (
+    COMMAND_OPTION_NAMES,
+    OPTION_NAMES,
+    payload_text,
+    read_change,
+)
+from edgecron.embedding.event_loops import beside
+from edgecron.embedding.job import Scheduled, payload_json
+from edgecron.formats.document_writing import scope_texts
+from edgecron.model.choices import GLOBAL_SCOPE, JobKind
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from edgecron.embedding.declarations import CommandOptions
+    from edgecron.embedding.run import Run
+    from edgecron.formats.document_values import Wanted
+    from edgecron.model.schedule import Schedule
+    from edgecron.triggers import Trigger
+
+T = TypeVar("T")
+_WITHOUT = GLOBAL_SCOPE[0]  # the scope of a schedule without scopes
+
+
+class Entry(Scheduled[T]):
+    """A schedule of the database that this code does not declare: added, or found by its name."""
+
+    def run_now(self, payload: object = None) -> Run[T]:
+        """Have an engine run it now. Its next time does not change.
+
+        `payload` is JSON for this run only; None is the schedule's own. Raises InvalidInput for a
+        value that JSON can't hold, or if it has several scopes: see `fire`.
+        """
+        return self._fire_one(payload_json(payload))
+
+    def change(
+        self,
+        when: Trigger | str | Sequence[Trigger | str] = (),
+        *,
+        command: Sequence[str] | None = None,
+        shell: str | None = None,
+        call: Callable[..., Any] | None = None,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        **options: Unpack[CommandOptions],
+    ) -> None:
+        """Change the given parts, and keep the others:
+
+            scheduler.get("report-7").change(when="@hourly", retries=3)
+
+        New times count from now. Raises NotFound, InvalidInput as `add` does, and Conflict if this
+        program declares the schedule.
+        """
+        from edgecron.client.declaring import change_one  # Reads documents: 5 ms to load.
+
+        self._need_added("change the declaration")
+        triggers = (when,) if isinstance(when, str) or not isinstance(when, Sequence) else when
+        job = AddedJob(command, shell, call, args, kwargs)
+        given: dict[str, Any] = dict(options)
+        payload = payload_text(given.pop("payload", None), name=self.name)
+
+        def changed(schedule: Schedule) -> Wanted:
+            is_call = schedule.spec.job.kind is JobKind.CALLABLE
+            keys = job.changed_keys(schedule.spec, queue=self._program.queue)
+            if is_call and payload:
+                raise InvalidInput(
+                    f"schedule {self.name!r} calls a function, which has no payload",
+                    hint="give args=[...] or kwargs={...}",
+                )
+            known = OPTION_NAMES if is_call else COMMAND_OPTION_NAMES
+            return read_change(schedule, triggers, {**keys, **payload}, given, known=known)
+
+        with self._client() as client:
+            change_one(client, self.name, changed, origin=self._program.origin)
+        self._program.forget_added(self.name)
+
+    def add_scopes(self, *scopes: str) -> None:
+        """Fire it for these scopes, too, such as `device:plc3`. Scopes that it has stay."""
+        self._change_scopes(scopes, lambda former: [*former, *scopes])
+
+    def remove_scopes(self, *scopes: str) -> None:
+        """Stop firing for these scopes. A scope that it does not have changes nothing.
+
+        Raises InvalidInput for the last scope: it would then fire once, without a scope.
+        """
+
+        def remaining(former: list[str]) -> list[str]:
+            left = [scope for scope in former if scope not in scopes]
+            if former and not left:
+                raise InvalidInput(
+                    f"schedule {self.name!r} would have no scope left, and fire without one",
+                    hint="pause it, remove it, or change it: change(scopes=['global'])",
+                )
+            return left
+
+        self._change_scopes(scopes, remaining)
+
+    def remove(self) -> None:
+        """Remove it: queued runs are cancelled, running ones finish, the history stays.
+
+        Raises NotFound, and Conflict if this program declares the schedule.
+        """
+        self._need_added("remove the declaration; prune() then removes the schedule")
+        with self._client() as client:
+            client.remove(self.name)
+        self._program.forget_added(self.name)
+
+    # The same for coroutines: each call runs on a thread beside the event loop.
+
+    async def arun_now(self, payload: object = None) -> Run[T]:
+        """`run_now`, for a coroutine: `run = await entry.arun_now()`, then `await run`."""
+        return await self._afire_one(payload_json(payload))
+
+    async def achange(
+        self,
+        when: Trigger | str | Sequence[Trigger | str] = (),
+        *,
+        command: Sequence[str] | None = None,
+        shell: str | None = None,
+        call: Callable[..., Any] | None = None,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        **options: Unpack[CommandOptions],
+    ) -> None:
+        """`change`, for a coroutine."""
+        await beside(
+            lambda: self.change(
+                when,
+                command=command,
+                shell=shell,
+                call=call,
+                args=args,
+                kwargs=kwargs,
+                **options,
+            )
+        )
+
+    async def aadd_scopes(self, *scopes: str) -> None:
+        """`add_scopes`, for a coroutine."""
+        await beside(self.add_scopes, *scopes)
+
+    async def aremove_scopes(self, *scopes: str) -> None:
+        """`remove_scopes`, for a coroutine."""
+        await beside(self.remove_scopes, *scopes)
+
+    async def aremove(self) -> None:
+        """`remove`, for a coroutine."""
+        await beside(self.remove)
+
+    def _change_scopes(
+        self, scopes: Sequence[str], change: Callable[[list[str]], list[str]]
+    ) -> None:
+        from edgecron.client.declaring import change_one
+
+        self._need_added("change the declaration")
+        for scope in scopes:
+            check_type("scope", scope, str, expected="text", hint="such as 'device:plc3'")
+
+        def changed(schedule: Schedule) -> Wanted:
+            former = [text for text in scope_texts(schedule.spec) if text != _WITHOUT]
+            named = list(dict.fromkeys(change(former))) or [_WITHOUT]
+            return read_change(schedule, (), {}, {"scopes": named}, known=OPTION_NAMES)
+
+        with self._client() as client:
+            change_one(client, self.name, changed, origin=self._program.origin)
+        self._program.forget_added(self.name)
+
+    def _need_added(self, how: str) -> None:
+        """Raise Conflict if this program declares the schedule: its code decides what it is."""
+        place = self._program.find_declaration(self.name)
+        if place is not None:
+            raise Conflict(f"schedule {self.name!r} is declared in code, at {place}", hint=how)
