@@ -91,7 +91,7 @@ def send(channel: Channel, message: Message) -> None:
     except smtplib.SMTPException as error:
         raise ChannelFailed(f"the mail server refused it: {_smtp_words(error)}") from None
     except (OSError, http.client.HTTPException) as error:
-        raise ChannelFailed(_words_of(error)) from None
+        raise ChannelFailed(_words_of(error), hint=_hint_of(error)) from None
 
 
 def read_secret(secret: Secret) -> str:
@@ -257,13 +257,26 @@ def _smtp_words(error: smtplib.SMTPException) -> str:
     return clean(str(error)[:200])
 
 
-def _words_of(error: Exception) -> str:
+def _inner(error: Exception) -> Exception:
+    """The error of the network within one of urllib."""
     inner = getattr(error, "reason", None)
-    found = inner if isinstance(inner, Exception) else error
+    return inner if isinstance(inner, Exception) else error
+
+
+def _hint_of(error: Exception) -> str | None:
+    if isinstance(_inner(error), ssl.SSLCertVerificationError):
+        return "to trust your own certificate, set SSL_CERT_FILE to its file, also for the engine"
+    return None
+
+
+def _words_of(error: Exception) -> str:
+    found = _inner(error)
     if isinstance(found, TimeoutError):
         return f"no answer within {TIMEOUT_S:.0f} s"
     if isinstance(found, socket.gaierror):
         return "the name of the server is unknown, or the network is down"
+    if isinstance(found, ssl.SSLCertVerificationError):
+        return f"the server's certificate is not trusted: {clean(found.verify_message)}"
     if isinstance(found, ssl.SSLError):
         return f"TLS failed: {clean(str(found)[:200])}"
     if isinstance(found, OSError) and found.strerror:

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import socketserver
+import ssl
 import sys
 import threading
 from collections.abc import Iterator
@@ -236,6 +237,77 @@ def test_a_mail_that_is_refused_says_what_the_server_said() -> None:
         send(mail_channel(server, "nobody@example.org"), MESSAGE)
 
     assert "unknown here" in caught.value.message
+
+
+class SafeMails:
+    """Keep how each mail came: a handler of aiosmtpd."""
+
+    def __init__(self) -> None:
+        self.senders: list[object] = []
+
+    async def handle_DATA(self, server: object, session: Any, envelope: Any) -> str:
+        self.senders.append(session.auth_data.login)
+        return "250 kept"
+
+
+@contextmanager
+def safe_mail_server(
+    context: ssl.SSLContext, security: MailSecurity
+) -> Iterator[tuple[int, SafeMails]]:
+    """An SMTP server that takes mails of one user only."""
+    from aiosmtpd.controller import Controller
+    from aiosmtpd.smtp import AuthResult
+
+    mails = SafeMails()
+    is_tls = security is MailSecurity.TLS
+    with socketserver.TCPServer(("127.0.0.1", 0), Mail) as free:
+        port = int(free.server_address[1])
+    controller = Controller(
+        mails,
+        hostname="127.0.0.1",
+        port=port,
+        ssl_context=context if is_tls else None,
+        tls_context=None if is_tls else context,
+        require_starttls=not is_tls,
+        auth_required=not is_tls,
+        auth_require_tls=not is_tls,
+        authenticator=lambda server, session, envelope, way, data: AuthResult(
+            success=(data.login, data.password) == (b"pi", b"geheim"), auth_data=data
+        ),
+    )
+    controller.start()
+    try:
+        yield port, mails
+    finally:
+        controller.stop()
+
+
+@pytest.mark.needs_package("aiosmtpd", "trustme")
+@pytest.mark.parametrize("security", [MailSecurity.TLS, MailSecurity.STARTTLS])
+def test_a_mail_over_tls_needs_a_certificate_that_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, security: MailSecurity
+) -> None:
+    monkeypatch.setenv("MAIL_PASSWORD", "geheim")
+    from tests.support.tls import made_authority
+
+    context, authority = made_authority(tmp_path)
+    with safe_mail_server(context, security) as (port, mails):
+        channel = EmailChannel(
+            to=("ops@example.org",),
+            host="127.0.0.1",
+            port=port,
+            security=security,
+            username="pi",
+            password=Secret("env", "MAIL_PASSWORD"),
+        )
+        with pytest.raises(ChannelFailed) as caught:
+            send(channel, MESSAGE)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        send(channel, MESSAGE)
+
+    assert "the server's certificate is not trusted: " in caught.value.message
+    assert "SSL_CERT_FILE" in str(caught.value.hint)
+    assert mails.senders == [b"pi"]
 
 
 @pytest.mark.needs_package("apprise")
