@@ -63,7 +63,6 @@ _MOST_AT_ONCE = 500
 _BEHIND_MS = 1_000  # a new notice is sent after one of its rule that is tried again
 _MOST_BEHIND_MS = 3_600_000  # only so long, as that one can be unwanted itself
 _UNREAD_MS = 600_000  # the longest pause between two looks at a configuration that can't be read
-_UNREAD = "its configuration can't be read"
 _NICE = 5  # Running jobs come first.
 _SENDERS = 8  # threads: a broken channel does not hold up the others
 
@@ -265,7 +264,7 @@ class NoticeSender:
             retry_ms = retry_at(first.tries + 1, at_ms=first.at_ms, now_ms=now_ms)
             soon_ms = None if retry_ms is None else min(retry_ms, now_ms + _UNREAD_MS)
             ids = [one.id for one in notices]
-            outbox.note_not_sent(self._client.store, ids, error=_UNREAD, retry_ms=soon_ms)
+            outbox.note_not_sent(self._client.store, ids, error=outbox.UNREAD, retry_ms=soon_ms)
             return None
         if self._is_ping(first):
             return self._prepare_pings(notices, channel)
@@ -354,12 +353,10 @@ def send_heartbeats(client: Client, known: KnownRules, *, send: Send = send_over
     """
     failures = []
     for name, rule in known.rules.items():
-        if rule.beat_ms is None:
+        if rule.beat_ms is None or name not in known.channels:
             continue
         mark = str(uuid4())
         try:
-            if name not in known.channels:
-                raise ChannelFailed(_UNREAD)
             send(known.channels[name], Message(id=mark, subject="", text="", body={}, run=mark))
         except ChannelFailed as error:
             failures.append(f"rule {name} could not send its last heartbeat: {error.message}\n")

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgecron.base.values import NamedTuple
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.outbox import REPLACED, UNREAD
 
 _MARK = ("name", "channel", "wants_runs", "words", "late_ms", "slow_ms", "beat_ms", "rule")
 
@@ -99,12 +100,14 @@ def note_gone(database: Database, source: str, *, now_ms: int) -> int:
 
 
 def find_broken_rules(database: Database) -> list[tuple[str, str]]:
-    """Rules whose newest notice that was tried could not be sent, with the error."""
+    """Rules whose channel did not take the newest notice that it was given, with the error."""
     rows = database.rows(
         """SELECT r.name, n.error FROM notify_rules AS r
            JOIN notices AS n ON n.id = (
-               SELECT max(id) FROM notices WHERE rule = r.name AND tries > 0)
-           WHERE n.error IS NOT NULL ORDER BY r.name"""
+               SELECT max(id) FROM notices WHERE rule = r.name AND tries > 0
+                   AND (error IS NULL OR error NOT IN (:replaced, :unread)))
+           WHERE n.error IS NOT NULL ORDER BY r.name""",
+        {"replaced": REPLACED, "unread": UNREAD},
     )
     return [(row[0], row[1]) for row in rows]
 

@@ -12,7 +12,9 @@ from typing import Any
 from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
 from edgecron.store.sqlite.connection import Database
 
-_REPLACED = "a newer ping of its schedule took its place"
+# Of notices that no channel has refused.
+REPLACED = "a newer ping of its schedule took its place"
+UNREAD = "its configuration can't be read"
 _ROW_BYTES = 150  # of a notice, without what it says
 # No notice waits longer for its time, a place in its hour, or its next try.
 MOST_WAIT_MS = 2 * 3_600_000
@@ -110,7 +112,7 @@ def _replace(database: Database, ids: Sequence[int]) -> None:
     database.change(
         """UPDATE notices SET status = 'given_up', due_at = NULL, error = :error
            WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
-        {"ids": json.dumps(ids), "error": _REPLACED},
+        {"ids": json.dumps(ids), "error": REPLACED},
     )
 
 
