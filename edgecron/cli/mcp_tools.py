@@ -18,7 +18,7 @@ from edgecron.cli.mcp_calls import (
     with_instant,
     words_of,
 )
-from edgecron.http.document_schema import DOCUMENT, NAME, PATCH, TIME, ZONE
+from edgecron.http.document_schema import DOCUMENT, NAME, PATCH, SCOPE, TIME, ZONE, duration
 from edgecron.model.choices import Status
 from edgecron.model.options import OPTIONS
 from edgecron.views.json_objects import schedule_object
@@ -80,10 +80,16 @@ def _why(session: ToolSession, arguments: Arguments) -> Any:
     return session.run_command("why", words_of(asked, {}, "name", place))
 
 
+_RUN_OPTIONS = {
+    name: f"--{name}" for name in ("payload", "at", "key", "priority", "timeout", "scope")
+}
+
+
 def _run(session: ToolSession, arguments: Arguments) -> Any:
     if "payload" in arguments:
         arguments = {**arguments, "payload": json.dumps(arguments["payload"])}
-    return session.run_command("run", words_of(arguments, {"payload": "--payload"}, "name"))
+    arguments = with_instant(session, arguments, "at")
+    return session.run_command("run", words_of(arguments, _RUN_OPTIONS, "name"))
 
 
 def _takes(*required: str, **properties: Shape) -> Shape:
@@ -233,12 +239,23 @@ _CHANGING = (
     Tool(
         "run",
         "Run a schedule now",
-        "Fires a schedule now; its next time does not change. The answer comes immediately:"
-        " history and logs show the result.",
+        "Fires a schedule now, or at a time; its next time does not change. The answer comes"
+        " immediately: history and logs show the result.",
         _takes(
             "name",
             name=_SCHEDULE,
             payload={"description": "any JSON value, instead of the schedule's payload"},
+            at=_TIME,
+            timezone=_ZONE,
+            key={
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 255,
+                "description": "a key of your own: a second call with it returns the first run",
+            },
+            priority=DOCUMENT["properties"]["priority"],
+            timeout=duration("end this run and its retries after this time"),
+            scope={**SCOPE, "description": "only this scope of the schedule"},
         ),
         _run,
         Effect.ADDS,

@@ -5,8 +5,14 @@
     edgecron run count --wait --result      print its JSON result
     edgecron run sync --wait --as-scheduled
     edgecron run sync --payload '{"host": "plc2"}'
+    edgecron run sync --at 'in 5m' --priority high
+    edgecron run sync --key order-4711      only the first time
 
-The next planned run does not change. With --wait, edgecron prints the output as it comes and exits
+The next planned run does not change. A run with --at waits until then, and takes no place before.
+It survives restarts, and `cancel` removes it. A second run with the same --key starts nothing and
+shows the first one, as long as the history holds that. Each schedule and scope has its own keys.
+
+With --wait, edgecron prints the output as it comes and exits
 with the job's exit code: 128+N if signal N ended the job, 125 for every error of edgecron. It also
 exits with 125 if the run was skipped, cancelled or interrupted, or was ended but exited with 0.
 If the run is retried, edgecron follows each attempt and takes the last exit code. With --json, it
@@ -39,16 +45,19 @@ from edgecron.cli.logs import put_result
 from edgecron.cli.run_output import Printer, pieces_of
 from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.client.sentences import blocking_words
+from edgecron.formats.run_options import RUN_OPTIONS, read_run_options
 from edgecron.model.choices import Reason, Status
+from edgecron.model.run import AS_SCHEDULED, RunOptions
 from edgecron.views.acts import fired_words
 from edgecron.views.json_objects import execution_object
 from edgecron.views.phrases import failure_words, status_words
+from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
     from edgecron.model.run import Execution
 
 LIVES_LONG = True
-USAGE = "NAME [--payload JSON] [--as-scheduled] [--wait [--result]]"
+USAGE = "NAME [--payload JSON] [--at TIME] [--key KEY] [--as-scheduled] [--wait [--result]]"
 _MOST_TOLD = 10  # runs of which `run` says why each was skipped
 
 
@@ -66,6 +75,23 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--payload", metavar="JSON", help="give this JSON value to the run, as EDGECRON_PAYLOAD"
     )
+    parser.add_argument(
+        "--at", metavar="TIME", help="run it then: 'in 5m', 'tomorrow 09:00', RFC 3339"
+    )
+    parser.add_argument("--key", metavar="KEY", help="run it once for this key of your own")
+    parser.add_argument(
+        "--priority",
+        metavar="low|normal|high|N",
+        help="start it before queued runs of lower priority (default: the schedule's)",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="DURATION",
+        help="end it after this time (default: the schedule's)",
+    )
+    parser.add_argument(
+        "--scope", metavar="KIND:ID", help="run it only in this scope (default: all of them)"
+    )
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -77,7 +103,7 @@ def run(cli: Session, args: Namespace) -> int:
     cli.client(must_exist=True)
     if args.wait:
         return _run_and_wait(cli, args)
-    executions = fire_now(cli, args.name, payload=args.payload)
+    executions = _fire(cli, args)
     _put(cli, executions)
     return tell_fired(cli, executions)
 
@@ -99,7 +125,7 @@ def _run_and_wait(cli: Session, args: Namespace) -> int:
     refuse_without_engine(cli, schedule, is_as_scheduled=args.as_scheduled)
     printer = None if cli.is_json or result else Printer(cli, is_split=True)
     waiter = Waiter(cli, schedule, printer=printer, is_as_scheduled=args.as_scheduled)
-    executions = fire_now(cli, args.name, payload=args.payload)
+    executions = _fire(cli, args)
     ended: list[Execution] = []
     codes: list[int] = []
     try:
@@ -122,12 +148,30 @@ def _run_and_wait(cli: Session, args: Namespace) -> int:
     return next((code for code in codes if code), 0)
 
 
-def fire_now(cli: Session, name: str, *, payload: str | None = None) -> list[Execution]:
-    """Queue a manual fire of a schedule in each of its scopes."""
+def _fire(cli: Session, args: Namespace) -> list[Execution]:
+    """Queue the run that the options describe."""
+    given = {name: getattr(args, name, None) for name in RUN_OPTIONS}
+    options = read_run_options(
+        given, timezone="local", now=cli.client().now(), label=lambda name: f"--{name}"
+    )
+    return fire_now(cli, args.name, payload=args.payload, key=args.key, options=options)
+
+
+def fire_now(
+    cli: Session,
+    name: str,
+    *,
+    payload: str | None = None,
+    key: str | None = None,
+    options: RunOptions = AS_SCHEDULED,
+) -> list[Execution]:
+    """Queue a manual fire of a schedule in each of its scopes, or in one; once for a key."""
     # A run that ended while no engine was running must not count as an overlap.
     cli.client().take_over()
     try:
-        return cli.client().run_now(name, payload=payload)
+        if key is not None:
+            return cli.client().run_once(name, key=key, payload=payload, options=options)
+        return cli.client().run_now(name, payload=payload, options=options)
     except KeyboardInterrupt:
         url = cli.remote_url()
         if url is not None:
@@ -169,8 +213,11 @@ def _tell_what_lacks(cli: Session, executions: list[Execution]) -> None:
 
 def put_fired(cli: Session, executions: list[Execution]) -> None:
     """Print a line for each run of a fire."""
+    zone, now = cli.zone(), cli.client().now()
     for execution in executions:
-        cli.put(fired_words(execution))
+        is_later = execution.status is Status.QUEUED and execution.due_at > now
+        due = f", due {near_time(execution.due_at, zone=zone, now=now)}" if is_later else ""
+        cli.put(f"{fired_words(execution)}{due}")
 
 
 def _put(cli: Session, executions: list[Execution]) -> None:

@@ -1,7 +1,8 @@
 """Client: a database on this machine.
 
 Its methods lie in one class per subject, in `opening`, `schedules`, `schedule_changes`, `runs`,
-`outlook` and `backfill`. Here are documents, statistics and upkeep of the whole database.
+`manual_runs`, `outlook` and `backfill`. Here are documents, statistics and upkeep of the whole
+database.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from edgecron.base.checks import check_aware_or_none
 from edgecron.base.errors import Conflict, DatabaseUnusable, NotFound
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client.backfill import Backfills
+from edgecron.client.manual_runs import ManualRuns
 from edgecron.client.outlook import Outlooks
 from edgecron.model.measures import EndedRun, Measures
 from edgecron.store.sqlite.schedule_lists import find_names
@@ -43,7 +45,7 @@ def _say_nothing(done: int, count: int) -> None:
     """Ignore progress."""
 
 
-class Client(Outlooks, Backfills):
+class Client(Outlooks, Backfills, ManualRuns):
     """A database of schedules and runs. For one thread; the file is opened on first use.
 
     `database` None is the one that the command line would use: EDGECRON_DB, else the configured

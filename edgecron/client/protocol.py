@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, Self
 
 from edgecron.client.questions import Questions
+from edgecron.model.run import AS_SCHEDULED, RunOptions
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
@@ -125,19 +126,28 @@ class Client(Questions, Protocol):
 
     # Runs started and ended by hand.
 
-    def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
+    def run_now(
+        self, name: str, *, payload: str | None = None, options: RunOptions = AS_SCHEDULED
+    ) -> list[Execution]:
         """Queue a run of a schedule in each of its scopes, and return them.
 
         `payload`, a text of JSON, replaces the schedule's for this run. Raises NotFound.
         """
 
     def run_once(
-        self, name: str, *, key: str, payload: str | None = None, asked_at: datetime | None = None
+        self,
+        name: str,
+        *,
+        key: str,
+        payload: str | None = None,
+        asked_at: datetime | None = None,
+        options: RunOptions = AS_SCHEDULED,
     ) -> list[Execution]:
         """Queue as `run_now`, once for a key: the same key gives the same runs.
 
-        The key holds for 24 hours. `asked_at` is the time of the first try (default: now).
-        Raises KeyReused if the payload is another one, and Conflict if the key is too old.
+        The key holds as long as its run is in the history. `asked_at` is the time of the first
+        try (default: now). Raises KeyReused if the payload is another one, and Conflict if the
+        key is unknown and the first try is too long ago.
         """
 
     def cancel(self, execution_id: int) -> Execution:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from edgecron.base.checks import check_name
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import InvalidName, NotFound
-from edgecron.base.units import from_ms
+from edgecron.base.units import format_duration_ms, from_ms
 from edgecron.client.protocol import Client
 from edgecron.client.remote_server import ServerTime
 from edgecron.client.resources import resource_types
 from edgecron.model.choices import Status
 from edgecron.model.listing import ALL_RUNS, RunChoice, RunPage
+from edgecron.model.run import AS_SCHEDULED, RunOptions
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
@@ -215,9 +216,12 @@ class RemoteRuns(Requests):
         begun = self.request("begun_runs", name=name, known=None if known is None else known.id)
         return RemoteLaterRuns(self.request, self._connector.open(self._time), begun)
 
-    def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
+    def run_now(
+        self, name: str, *, payload: str | None = None, options: RunOptions = AS_SCHEDULED
+    ) -> list[Execution]:
         """Send a fresh key: if the answer is lost, the request can be repeated."""
-        return self.run_once(name, key=os.urandom(16).hex(), payload=payload)
+        key = os.urandom(16).hex()
+        return self.run_once(name, key=key, payload=payload, options=options)
 
     def run_once(
         self,
@@ -226,6 +230,7 @@ class RemoteRuns(Requests):
         key: str,
         payload: str | None = None,
         asked_at: datetime | None = None,
+        options: RunOptions = AS_SCHEDULED,
     ) -> list[Execution]:
         check_schedule(name)
         found: list[Execution] = self._connection.ask_keyed(
@@ -234,8 +239,17 @@ class RemoteRuns(Requests):
             key=key,
             payload_text=payload,
             asked_at=asked_at or self.now(),
+            delay=_duration_text(options.delay_s),
+            at=options.at,
+            priority=options.priority,
+            timeout=_duration_text(options.timeout_s),
+            scope=None if options.scope is None else ":".join(options.scope).removesuffix(":"),
         )
         return found
+
+
+def _duration_text(seconds: float | None) -> str | None:
+    return None if seconds is None else format_duration_ms(round(seconds * 1000))
 
 
 class RemoteFollower:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.checks import check_range
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.client.following import BegunRuns, LocalLaterRuns
+from edgecron.formats.run_options import read_run_options
 from edgecron.model.choices import Status
 from edgecron.model.claim import OutputChunk
 from edgecron.model.listing import Choice, RunChoice
@@ -282,9 +283,19 @@ def run_once(
     key: str,
     payload_text: str | None = None,
     asked_at: datetime | None = None,
+    delay: str | None = None,
+    at: datetime | None = None,
+    priority: int | None = None,
+    timeout: str | None = None,
+    scope: str | None = None,
 ) -> list[Execution]:
-    """Run a schedule now, once for a key."""
-    return client.run_once(name, key=key, payload=payload_text, asked_at=asked_at)
+    """Run a schedule now or later, once for a key."""
+    options = read_run_options(
+        {"delay": delay, "at": at, "priority": priority, "timeout": timeout, "scope": scope},
+        timezone=None,
+        now=client.now(),
+    )
+    return client.run_once(name, key=key, payload=payload_text, asked_at=asked_at, options=options)
 
 
 # About the database and its engines.

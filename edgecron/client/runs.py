@@ -1,23 +1,19 @@
-"""Read runs and their output, start runs by hand, and cancel them."""
+"""Read runs and their output, and cancel them."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import Conflict, InvalidInput, NotFound, SupervisorUnavailable, Unreadable
-from edgecron.base.json_texts import check_json
+from edgecron.base.errors import Conflict, NotFound, SupervisorUnavailable, Unreadable
 from edgecron.base.paths import state_dir
 from edgecron.base.units import to_ms
 from edgecron.client.opening import TRIES, Engines
 from edgecron.client.schedules import Schedules
-from edgecron.model.choices import ACTIVE, Cause, Status
+from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.listing import ALL_RUNS, RunChoice
 from edgecron.model.run import Progress, progress_text
 from edgecron.planning.admission import late_limit
-from edgecron.planning.next_fire import Fire
 from edgecron.store.sqlite.explanations import find_late
 from edgecron.store.sqlite.history import Wanted, find_bounds, find_page
 
@@ -34,13 +30,10 @@ if TYPE_CHECKING:
 
 
 _REPORT_MS = 1_000  # between two reports of a run, at least
-KEY_S = 24 * 3600  # for so long a key is known
-MOST_KEY_LETTERS = 255
-MOST_PAYLOAD_BYTES = 64 * 1024  # of a run's own: it goes to a command as a variable
 
 
 class Runs(Engines, Schedules):
-    """Read runs, start them by hand, and cancel them."""
+    """Read runs, and cancel them."""
 
     def execution(self, execution_id: int) -> Execution:
         """Return a run. Raises NotFound, or Unreadable."""
@@ -185,72 +178,6 @@ class Runs(Engines, Schedules):
 
     _reported: tuple[int, int] | None = None  # the run that reported last, and when, monotonic
 
-    def run_now(self, name: str, *, payload: str | None = None) -> list[Execution]:
-        """Run a schedule now, once per scope, and return the queued runs; its next time stays.
-
-        `payload`, a text of JSON, replaces the schedule's for this fire and its retries. A run is
-        `skipped` if an active run overlaps it. Raises InvalidInput for a payload that is not JSON
-        or longer than 64 KiB.
-        """
-        return [self.execution(one) for one in self.ask(name, payload=payload)]
-
-    def ask(self, name: str, *, payload: str | None = None, is_one: bool = False) -> list[int]:
-        """Run a schedule now, as `run_now`, and return only the ids of the runs.
-
-        With `is_one`, raises InvalidInput if the schedule has several scopes.
-        """
-        if payload is not None:
-            check_json(payload, what="payload", most_bytes=MOST_PAYLOAD_BYTES)
-        for _ in range(TRIES):
-            schedule = self.store.get_schedule(name)
-            if is_one and len(schedule.spec.scopes) > 1:
-                raise InvalidInput(
-                    f"{name!r} has {len(schedule.spec.scopes)} scopes, expected one",
-                    hint="use fire(), which gives a run for each",
-                )
-            now_ms = self._clock.now_ms()
-            fire = _fire_by_hand(f"manual:{os.urandom(6).hex()}", payload, now_ms=now_ms)
-            decided = self.store.enqueue_fire(schedule, fire, now_ms=now_ms)
-            if decided is not None:
-                self.ring()
-                return [one.execution_id for one in decided]
-        raise Conflict(f"another program is changing schedule {name!r}", hint="try again")
-
-    def run_once(
-        self,
-        name: str,
-        *,
-        key: str,
-        payload: str | None = None,
-        asked_at: datetime | None = None,
-    ) -> list[Execution]:
-        """Run a schedule now, once per key; a known key returns the runs that it started.
-
-        Each schedule has its own keys. A key is known for 24 hours. It is known longer while its
-        runs are among the newest 100 of the schedule, since a clock can be set. Retention can
-        remove them. `asked_at` is the time of the first request (default: now). Raises InvalidInput
-        if the key is not 1 to 255 printable ASCII characters. Raises KeyReused if it was used with
-        another payload, and Conflict if it is too old to be known.
-        """
-        fire_key = _fire_key(key)
-        if payload is not None:
-            check_json(payload, what="payload", most_bytes=MOST_PAYLOAD_BYTES)
-        for _ in range(TRIES):
-            schedule = self.store.get_schedule(name)
-            now_ms = self._clock.now_ms()
-            fire = _fire_by_hand(fire_key, payload, now_ms=now_ms)
-            found = self.store.enqueue_once(
-                schedule,
-                fire,
-                asked_ms=now_ms if asked_at is None else to_ms(asked_at),
-                since_ms=now_ms - KEY_S * 1000,
-                now_ms=now_ms,
-            )
-            if found is not None:
-                self.ring()
-                return [self.execution(one) for one in found]
-        raise Conflict(f"another program is changing schedule {name!r}", hint="try again")
-
     def report_progress(self, execution_id: int, fraction: float | None, text: str = "") -> bool:
         """Record how far a run is, at most once a second; return whether it was recorded.
 
@@ -303,25 +230,3 @@ class Runs(Engines, Schedules):
                     hint="see the active runs: edgecron history --status queued --status running",
                 )
         raise Conflict(f"another program is changing run {execution_id}", hint="try again")
-
-
-def _fire_by_hand(fire_key: str, payload: str | None, *, now_ms: int) -> Fire:
-    return Fire(
-        plan_ms=now_ms,
-        due_ms=now_ms,
-        cause=Cause.MANUAL,
-        source=None,
-        fire_key=fire_key,
-        payload=payload,
-    )
-
-
-def _fire_key(key: str) -> str:
-    """Return the fire key of an idempotency key. Raises InvalidInput."""
-    if not (1 <= len(key) <= MOST_KEY_LETTERS and key.isascii() and key.isprintable()):
-        raise InvalidInput(
-            f"key is {key[:60]!a}, expected 1 to {MOST_KEY_LETTERS} printable characters of ASCII"
-        )
-    from hashlib import sha256
-
-    return f"manual:{sha256(key.encode()).hexdigest()[:32]}"

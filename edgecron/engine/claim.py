@@ -331,9 +331,11 @@ class Claimer:
 def _claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
     """The claim of a granted row, with the specification of its revision.
 
-    Raises InvalidInput if the run's own payload is invalid: no edgecron wrote it.
+    Raises InvalidInput if a value of the run's own is invalid: no edgecron wrote it.
     """
-    job = spec.job
+    job, policies = spec.job, spec.policies
+    if grant.timeout_s is not None:
+        policies = replace(policies, timeout_s=grant.timeout_s)
     if grant.payload is not None:
         job = replace(job, payload=grant.payload)
     return Claim(
@@ -350,7 +352,7 @@ def _claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
         max_attempts=grant.max_attempts,
         scope_kind=grant.scope_kind,
         scope_id=grant.scope_id,
-        policies=spec.policies,
+        policies=policies,
         fence=grant.fence,
         upstream=grant.upstream,
         revision=grant.revision,

@@ -124,10 +124,10 @@ IDEMPOTENCY_KEY = Parameter(
         "format": "idempotency-key",
         "description": "1 to 255 printable characters of ASCII, in quotes or without",
     },
-    words="a key of your own, for which the schedule fires once. If you repeat the request within"
-    " 24 hours, such as after a lost answer, it returns the same runs as they are now, unless they"
-    " were pruned. This holds longer while they are among the newest 100 of the schedule. Each"
-    " schedule has its own keys. The same key with another payload is 422 idempotency_key_reused",
+    words="a key of your own, for which the schedule fires once. If you repeat the request, such as"
+    " after a lost answer, it returns the same runs as they are now, as long as the history holds"
+    " them. Each schedule and scope has its own keys. The same key with another payload is 422"
+    " idempotency_key_reused",
 )
 
 

@@ -57,14 +57,18 @@ def _text(words: str, *, kind: str | None = None, least: int = 1, most: int = 10
     return shape if kind is None else {**shape, "format": kind}
 
 
-def _duration(option: Option) -> Shape:
-    none = "|none" if option.is_clearable else ""
+SCOPE: Shape = _text("a scope of the schedule, such as device:pump-3", kind="scope")
+
+
+def duration(words: str, *, is_clearable: bool = False) -> Shape:
+    """Return the schema of a duration as text."""
+    none = "|none" if is_clearable else ""
     return {
         "type": "string",
         "maxLength": 80,
         "pattern": rf"^(0|0s|([0-9]{{1,12}}(ms|s|m|h|d|w))+{none})$",
         "format": "duration-text",
-        "description": f"{option.words}: a duration, such as 90s or 1h30m",
+        "description": f"{words}: a duration, such as 90s or 1h30m",
     }
 
 
@@ -98,7 +102,7 @@ def _shape(option: Option) -> Shape:
         case OptionType.TIME:
             return _text(words, kind="when")
         case OptionType.DURATION:
-            return _duration(option)
+            return duration(words, is_clearable=option.is_clearable)
         case OptionType.COUNT:
             return {**_integer(option.least, option.most), "description": words}
         case OptionType.FACTOR:

@@ -189,7 +189,7 @@ _SCHEDULES = (
         f"{_ONE}/fire",
         schedules.fire,
         name="fire",
-        words="Run it now, in each of its scopes; its next time does not change",
+        words="Run it now or later, in each of its scopes; its next time does not change",
         tag="schedules",
         headers=(IDEMPOTENCY_KEY,),
         body=schedules.FIRE,

@@ -18,6 +18,7 @@ from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_schedule import read_table
 from edgecron.formats.document_values import Wanted, refuse
 from edgecron.formats.option_texts import read_time, rename_former
+from edgecron.formats.run_options import read_run_options
 from edgecron.http.answer_objects import (
     Conditions,
     document_of,
@@ -29,7 +30,14 @@ from edgecron.http.answer_objects import (
     schedule_answer,
     shown_runs,
 )
-from edgecron.http.document_schema import DEFAULT_ZONE, TIME, ZONE_OR_NULL
+from edgecron.http.document_schema import (
+    DEFAULT_ZONE,
+    DOCUMENT,
+    SCOPE,
+    TIME,
+    ZONE_OR_NULL,
+    duration,
+)
 from edgecron.http.messages import Answer, ApiRequest, json_answer
 from edgecron.model.listing import Choice
 from edgecron.triggers import check_zone
@@ -281,6 +289,12 @@ FIRE: Shape = {
             "format": "date-time",
             "description": "of a request that is repeated, the server's time at the first one",
         },
+        "delay": duration("run it so much later"),
+        "at": {**TIME, "description": f"run it at this time. {TIME['description']}"},
+        "timezone": ZONE_OR_NULL,
+        "priority": DOCUMENT["properties"]["priority"],
+        "timeout": duration("end this run and its retries after this time"),
+        "scope": {**SCOPE, "description": "run it only in this scope, such as device:plc3"},
     },
     "additionalProperties": False,
 }
@@ -298,15 +312,17 @@ RESCHEDULE: Shape = {
 
 
 def fire(client: Client, request: ApiRequest) -> Answer:
-    """Run a schedule now, once per scope, and once for a key; its next time does not change."""
+    """Run a schedule, once per scope, and once for a key; its next time does not change."""
     said = request.content or {}
     payload = plain_text(said["payload"]) if "payload" in said else said.get("payload_text")
     asked_at = parse_instant(said["asked_at"]) if "asked_at" in said else None
-    name, key = request.words["name"], find_key(request.headers)
+    name, key, zone = request.words["name"], find_key(request.headers), _zone(said)
+    check_zone(zone)
+    options = read_run_options(said, timezone=zone, now=client.now())
     if key is None:
-        runs = client.run_now(name, payload=payload)
+        runs = client.run_now(name, payload=payload, options=options)
     else:
-        runs = client.run_once(name, key=key, payload=payload, asked_at=asked_at)
+        runs = client.run_once(name, key=key, payload=payload, asked_at=asked_at, options=options)
     headers = {"location": f"{request.root}{API}/runs/{runs[0].id}"} if len(runs) == 1 else {}
     return json_answer({"runs": shown_runs(client, runs)}, status=202, headers=headers)
 

@@ -9,11 +9,14 @@ import json
 from collections.abc import Mapping
 from datetime import datetime
 
-from edgecron.base.checks import check_range, check_text, check_type
+from edgecron.base.checks import check_aware_or_none, check_range, check_text, check_type
+from edgecron.base.errors import InvalidInput
 from edgecron.base.json_texts import check_json
 from edgecron.base.safetext import clean
+from edgecron.base.units import MAX_DURATION_MS, to_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause, Reason, Status
+from edgecron.model.options import MOST_PRIORITY
 
 MOST_STATE_KEYS = 1000  # of a schedule
 MOST_STATE_BYTES = 64 * 1024  # of a value
@@ -46,6 +49,40 @@ class Progress:
         check_type("text of progress", self.text, str, expected="text", hint="such as '3 of 12'")
         storable = self.text.encode("utf-8", "backslashreplace").decode()
         object.__setattr__(self, "text", clean(storable)[:_MOST_LETTERS])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options of one manual run; None is the value of its schedule, and now.
+
+    It is due after `delay_s`, or at the aware instant `at`. `scope` is the one of its schedule's
+    scopes in which it runs. Its retries have the same `priority` and `timeout_s`.
+    """
+
+    delay_s: float | None = None
+    at: datetime | None = None
+    priority: int | None = None
+    timeout_s: float | None = None
+    scope: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.delay_s is not None and self.at is not None:
+            raise InvalidInput(
+                "a run has a delay and a time, expected one of them", hint="leave one out"
+            )
+        check_range("delay", self.delay_s, 0, MAX_DURATION_MS // 1000)
+        check_aware_or_none("at", self.at)
+        check_range("priority", self.priority, -MOST_PRIORITY, MOST_PRIORITY)
+        check_range("timeout", self.timeout_s, 0.001, MAX_DURATION_MS // 1000)
+
+    def due_ms(self, now_ms: int) -> int:
+        """Return when the run is due: a time that has passed is now."""
+        if self.at is not None:
+            return max(now_ms, to_ms(self.at))
+        return now_ms + round((self.delay_s or 0) * 1000)
+
+
+AS_SCHEDULED = RunOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

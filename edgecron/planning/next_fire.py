@@ -203,7 +203,7 @@ class NextFire(NamedTuple):
 class Fire(NamedTuple):
     """A plan time that will run. `in_sequence`: one of several that catch_up=all runs in turn.
 
-    `payload` is its own; None: it has its schedule's.
+    `payload`, `priority` and `timeout_s` are its own; None: it has its schedule's.
     """
 
     plan_ms: int
@@ -214,6 +214,8 @@ class Fire(NamedTuple):
     in_sequence: bool = False
     payload: str | None = None
     missed_by: MissedBy | None = None
+    priority: int | None = None
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

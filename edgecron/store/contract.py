@@ -88,7 +88,7 @@ class BootDecision:
 class Granted(NamedTuple):
     """A row that a claim set to `running`, with its lease token.
 
-    `payload` None: the run has the payload of its schedule.
+    `payload` and `timeout_s` None: the run has those of its schedule.
     """
 
     execution_id: int
@@ -106,6 +106,7 @@ class Granted(NamedTuple):
     payload: str | None = None
     fence: int = 0
     upstream: Upstream | None = None
+    timeout_s: float | None = None
 
 
 class Decided(NamedTuple):

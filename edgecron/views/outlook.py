@@ -148,7 +148,8 @@ def judge_active(
                 waits_for = absent
             else:
                 waits_for = WaitsFor.GROUP if is_group_full else WaitsFor.PLACE
-        first_of.setdefault(scope, run)
+        if waits_for is not WaitsFor.TIME or run.cause is not Cause.MANUAL:
+            first_of.setdefault(scope, run)
         if _is_backfill(run):
             backfills.setdefault(scope, run)
         judged.append(ActiveRun(execution=run, waits_for=waits_for, behind_id=behind_id))

@@ -16,6 +16,7 @@ from edgecron.model.choices import Cause
 from edgecron.planning.next_fire import Fire
 from edgecron.store.sqlite.store import open_store
 from tests.support.cli import Edgecron
+from tests.support.specs import enqueue
 
 
 @pytest.fixture
@@ -34,10 +35,9 @@ def owe(database: Path, name: str) -> int:
     now_ms = SystemClock().now_ms()
     store = open_store(database, now_ms=now_ms)
     fire = Fire(plan_ms=now_ms, due_ms=now_ms, cause=Cause.BACKFILL, fire_key="backfill:1")
-    decided = store.enqueue_fire(store.get_schedule(name), fire, now_ms=now_ms)
+    [run_id] = enqueue(store, store.get_schedule(name), fire, now_ms=now_ms)
     store.close()
-    assert decided is not None
-    return decided[0].execution_id
+    return run_id
 
 
 # Needs.

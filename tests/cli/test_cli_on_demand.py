@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,53 @@ def test_check_says_that_it_has_no_times(edgecron: Edgecron) -> None:
 
 def test_simulate_leaves_it_out(edgecron: Edgecron, task: str) -> None:
     assert "it runs only on demand" in edgecron("simulate").out
+
+
+def test_a_run_can_be_asked_for_at_a_time(edgecron: Edgecron, task: str) -> None:
+    told = edgecron("run", task, "--at", "in 5m", "--priority", "high")
+
+    [run] = edgecron("history", task, "--json").json
+    due_at = datetime.fromisoformat(run["due_at"])
+    assert timedelta(minutes=4) < due_at - datetime.now(UTC) <= timedelta(minutes=5)
+    assert (run["status"], run["cause"]) == ("queued", "manual")
+    assert told.out.startswith(f"run {run['id']} of {task}: queued, due ")
+    assert "waits" in edgecron("why", task).out
+    assert "cancelled" in edgecron("cancel", str(run["id"])).out
+
+
+def test_a_key_runs_it_once(edgecron: Edgecron, task: str) -> None:
+    ids = [edgecron("run", task, "--key", key, "--json").json[0]["id"] for key in ("a", "b", "a")]
+
+    assert ids[0] == ids[2] != ids[1]
+    reused = edgecron("run", task, "--key", "a", "--payload", "1")
+    assert (reused.code, "another payload" in reused.err) == (2, True)
+
+
+def test_a_timeout_of_a_run_ends_it(edgecron: Edgecron) -> None:
+    edgecron("add", "slow", "--on-demand", "--timeout", "1h", "--", "sleep", "60")
+
+    told = edgecron("run", "slow", "--timeout", "200ms", "--wait")
+
+    assert "timeout" in told.err
+    assert edgecron("history", "slow", "--json").json[0]["reason"] == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--at", "yesterday"), "--at is"),
+        (("--at", "soon"), "--at"),
+        (("--priority", "urgent"), "--priority is 'urgent'"),
+        (("--timeout", "5"), "--timeout: duration '5' has no unit"),
+        (("--scope", "device"), "--scope is 'device', expected KIND:ID"),
+        (("--scope", "device:a"), "'load' has no scope 'device:a'"),
+        (("--key", ""), "key is ''"),
+    ],
+)
+def test_a_wrong_option_of_a_run_is_said(
+    edgecron: Edgecron, task: str, words: tuple[str, ...], said: str
+) -> None:
+    told = edgecron("run", task, *words)
+
+    assert (told.code, said in told.err) == (2, True), told.err
+    assert edgecron("history", task, "--json").json == []

@@ -331,8 +331,8 @@ def test_errors_of_a_run_that_can_not_be_written_are_an_error_of_our_own(place: 
 
 def test_a_defect_of_ours_is_shown_and_is_not_taken_for_the_job_s_end(place: Place) -> None:
     add(place, "x", "echo one")
-    call = "self.store.enqueue_fire(schedule, "
-    defect = Edit(function="Runs.ask", old=f"{call}fire", new=f"{call}nothing")
+    function = "ManualRuns.enqueue_together"
+    defect = Edit(function=function, old="list(left.values())", new="list(nothing)")
     broken = copied_program(place.database.parent, defect)
 
     code, out, err = end_of(program(place, "run", "x", "--wait", package=broken))

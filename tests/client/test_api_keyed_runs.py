@@ -12,7 +12,7 @@ import pytest
 from edgecron.base.errors import Conflict, InvalidInput, KeyReused, NotFound
 from edgecron.client import Client
 from edgecron.model.choices import Overlap, Reason, Status
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, RunOptions
 from edgecron.planning.retention import UNLIMITED
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
@@ -152,38 +152,32 @@ def test_what_is_no_key_is_refused(story: Story, key: str) -> None:
     assert story.runs("poll") == []
 
 
-def test_a_key_is_known_for_a_day(tmp_path: Path, clock: FakeClock) -> None:
-    with Client(tmp_path / "edge.db", clock=clock) as client:
-        client.add(make_spec("poll", "@yearly", overlap=Overlap.ALLOW))
-        first = client.run_once("poll", key="k")
-        for _ in range(120):  # So many rows later it is found by its time alone.
-            client.run_now("poll")
-
-        clock.advance_ms(DAY_S * 1000)
-        within = client.run_once("poll", key="k")
-        clock.advance_ms(1)
-        after = client.run_once("poll", key="k")
-
-    assert ids(first) == ids(within)
-    assert ids(after) == [122]
-
-
-def test_a_key_of_one_of_the_newest_runs_is_known_for_longer(
+def test_a_key_is_known_as_long_as_its_run_is_in_the_history(
     tmp_path: Path, clock: FakeClock
 ) -> None:
     with Client(tmp_path / "edge.db", clock=clock) as client:
         client.add(make_spec("poll", "@yearly", overlap=Overlap.ALLOW))
         first = client.run_once("poll", key="k")
-        for _ in range(99):
+        for _ in range(120):
             client.run_now("poll")
 
         clock.advance_ms(30 * DAY_S * 1000)
-        within = client.run_once("poll", key="k")
-        client.run_now("poll")
-        after = client.run_once("poll", key="k")
+        again = client.run_once("poll", key="k")
 
-    assert ids(first) == ids(within)
-    assert ids(after) == [102]
+    assert ids(first) == ids(again)
+
+
+def test_each_scope_has_its_own_keys(tmp_path: Path) -> None:
+    with Client(tmp_path / "edge.db") as client:
+        client.add(make_spec("poll", "@yearly", scopes=SCOPES, overlap=Overlap.ALLOW))
+
+        runs = [
+            client.run_once("poll", key="k", options=RunOptions(scope=scope))[0]
+            for scope in (SCOPES[0], SCOPES[1], SCOPES[0])
+        ]
+
+    assert [run.scope_id for run in runs] == ["a", "b", "a"]
+    assert runs[0].id == runs[2].id != runs[1].id
 
 
 @pytest.mark.parametrize("days", [400, -400])

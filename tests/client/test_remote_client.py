@@ -19,6 +19,7 @@ from edgecron.formats.document_values import Document, Wanted
 from edgecron.model.choices import Status
 from edgecron.model.filters import parse_filter
 from edgecron.model.listing import RunChoice, RunPage, SortBy
+from edgecron.model.run import RunOptions
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.remote import asked_over_http, near_client
 from tests.support.specs import make_spec
@@ -26,7 +27,8 @@ from tests.support.specs import make_spec
 # What has a meaning on the machine of the database alone, or is for programs that are there.
 _HERE = {
     *(
-        "ask",
+        "enqueue",
+        "enqueue_together",
         "behind",
         "repair_orphans",
         "finish_apply",
@@ -87,6 +89,21 @@ def test_the_two_have_one_face() -> None:
             for kind in (RemoteClient, Client)
         )
         assert far == near, name
+
+
+def test_a_run_has_the_same_options_there(client: Client, remote: RemoteClient) -> None:
+    client.edit("backup", lambda spec: replace(spec, scopes=(("device", "a"), ("device", "b"))))
+    at = client.now().replace(microsecond=0) + timedelta(days=1)
+    options = RunOptions(at=at, priority=7, timeout_s=2.5, scope=("device", "b"))
+
+    [run] = remote.run_now("backup", options=options)
+    [later] = remote.run_once("report", key="k", options=RunOptions(delay_s=60))
+    [again] = remote.run_once("report", key="k", options=RunOptions(delay_s=60))
+
+    assert (run.due_at, run.priority, run.scope_id) == (at, 7, "b")
+    assert client.store.find_execution(run.id) == run
+    assert timedelta(seconds=50) < later.due_at - client.now() <= timedelta(seconds=60)
+    assert later.id == again.id
 
 
 def test_what_is_read_is_what_is_there(client: Client, remote: RemoteClient) -> None:

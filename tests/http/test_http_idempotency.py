@@ -181,4 +181,4 @@ def test_the_document_says_what_a_key_is(api: Api) -> None:
     described = document["paths"]["/api/v1/schedules/{name}/fire"]["post"]
     [key] = [one for one in described["parameters"] if one["name"] == "Idempotency-Key"]
     assert (key["in"], key["required"]) == ("header", False)
-    assert "24 hours" in key["description"]
+    assert "as long as the history holds them" in key["description"]

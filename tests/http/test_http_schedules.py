@@ -487,3 +487,20 @@ def test_a_refusal_because_of_the_state_says_what_to_do(api: Api) -> None:
 
     assert [told.status for told in refused] == [409, 409, 412]
     assert all(told.error["hint"] for told in refused)
+
+
+def test_a_run_has_its_own_time_priority_and_scope(api: Api) -> None:
+    scopes = {"scope": ["device:a", "device:b"], "overlap": "allow"}
+    api.ask("PUT", ONE, NIGHTLY | scopes)
+    said = {"delay": "5m", "priority": "high", "timeout": "30s", "scope": "device:b"}
+
+    [run] = api.ask("POST", f"{ONE}/fire", said).json["runs"]
+    [first, _] = api.ask("POST", f"{ONE}/fire", {"at": "2098-06-01T12:00:00Z"}).json["runs"]
+    both = api.ask("POST", f"{ONE}/fire", {"delay": "5m", "at": "in 5m"})
+    other = api.ask("POST", f"{ONE}/fire", {"scope": "device:c"})
+
+    assert (run["status"], run["scope_id"]) == ("queued", "b")
+    assert first["due_at"] == "2098-06-01T12:00:00Z"
+    assert (both.status, other.status) == (422, 422)
+    assert "a delay and a time" in both.json["error"]["message"]
+    assert other.json["error"]["hint"] == "its scopes: device:a, device:b"

@@ -13,10 +13,11 @@ from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, Fire, FirePlan, next_fire
 from edgecron.planning.times import compile_spec, load_timing
 from edgecron.store.contract import BootDecision, Claimant, ClaimBatch, Decision, Granted
+from edgecron.store.sqlite.manual_runs import Enqueued
 from edgecron.store.sqlite.schedule_changes import Retiming
 from edgecron.store.sqlite.store import SqliteStore
 from tests.support.clock import FakeClock
-from tests.support.specs import make_spec
+from tests.support.specs import enqueue, make_spec
 
 # Opens the store of the test once more, as another engine or person would.
 OpenStore = Callable[[], SqliteStore]
@@ -90,22 +91,15 @@ class Bench:
     def run(self, name: str = "backup", *, key: str = "manual:1") -> list[int]:
         """Queue a run by hand; the ids of its rows."""
         fire = Fire(plan_ms=self.now, due_ms=self.now, cause=Cause.MANUAL, fire_key=key)
-        schedule = self.store.get_schedule(name)
-        decided = self.store.enqueue_fire(schedule, fire, now_ms=self.now)
-        assert decided is not None
-        return [one.execution_id for one in decided]
+        return enqueue(self.store, self.store.get_schedule(name), fire, now_ms=self.now)
 
-    def run_once(self, name: str = "backup", *, key: str = "manual:once") -> list[int]:
+    def run_once(self, name: str = "backup", *, key: str = "once") -> list[int]:
         """The same with a key that others may have given."""
-        fire = Fire(plan_ms=self.now, due_ms=self.now, cause=Cause.MANUAL, fire_key=key)
-        found = self.store.enqueue_once(
-            self.store.get_schedule(name),
-            fire,
-            asked_ms=self.now,
-            since_ms=self.now - 86_400_000,
-            now_ms=self.now,
-        )
-        assert found is not None
+        fire_key = f"manual:{key:>32}"
+        fire = Fire(plan_ms=self.now, due_ms=self.now, cause=Cause.MANUAL, fire_key=fire_key)
+        wanted = Enqueued(self.store.get_schedule(name), (fire,), is_keyed=True)
+        [found] = self.store.enqueue_together([wanted], now_ms=self.now)
+        assert isinstance(found, list)
         return found
 
     def end(self, *granted: Granted, status: Status = Status.SUCCESS) -> list[bool]:

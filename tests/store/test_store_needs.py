@@ -16,7 +16,7 @@ from edgecron.planning.times import compile_spec
 from edgecron.store.contract import Claimant
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
-from tests.support.specs import make_spec
+from tests.support.specs import enqueue, make_spec
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -261,7 +261,7 @@ def test_fires_of_every_other_cause_need_it(pair: Bench, cause: Cause) -> None:
     schedule = pair.store.get_schedule("report")
     fire = Fire(plan_ms=pair.now, due_ms=pair.now, cause=cause, fire_key=f"{cause}:1")
 
-    pair.store.enqueue_fire(schedule, fire, now_ms=pair.now)
+    enqueue(pair.store, schedule, fire, now_ms=pair.now)
 
     assert shown(pair, "report") == ["waits for success:backup:1h"]
     assert pair.fill().granted == ()
@@ -396,7 +396,7 @@ def test_many_that_have_waited_too_long_are_given_up_in_turns(bench: Bench) -> N
         fire = Fire(
             plan_ms=bench.now, due_ms=bench.now, cause=Cause.BACKFILL, fire_key=f"backfill:{number}"
         )
-        bench.store.enqueue_fire(schedule, fire, now_ms=bench.now)
+        enqueue(bench.store, schedule, fire, now_ms=bench.now)
     bench.clock.advance_ms(HOUR)
 
     counts = [len(bench.fill().decided) for _ in range(3)]
@@ -448,7 +448,7 @@ def test_what_was_queued_by_a_clock_that_was_ahead_keeps_its_deadline(pair: Benc
     pair.clock.step_ms(1000 * HOUR)
     schedule = pair.store.get_schedule("report")
     fire = Fire(plan_ms=pair.now, due_ms=pair.now, cause=Cause.BACKFILL, fire_key="backfill:1")
-    pair.store.enqueue_fire(schedule, fire, now_ms=pair.now)
+    enqueue(pair.store, schedule, fire, now_ms=pair.now)
     pair.clock.step_ms(-1000 * HOUR)
 
     pair.store.bring_back_queued(now_ms=pair.now, ahead_ms=pair.now)

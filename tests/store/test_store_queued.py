@@ -6,9 +6,10 @@ import pytest
 
 from edgecron.model.choices import Cause, Overlap, Status
 from edgecron.planning.next_fire import Fire, NextFire
+from edgecron.store.sqlite.manual_runs import Enqueued
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
-from tests.support.specs import make_spec
+from tests.support.specs import enqueue, make_spec
 
 MINUTE = 60_000
 
@@ -64,9 +65,9 @@ def test_a_run_of_a_schedule_that_was_removed_meanwhile_is_not_queued(bench: Ben
     bench.store.remove_schedule(schedule, missed=(), now_ms=bench.now)
     fire = Fire(plan_ms=bench.now, due_ms=bench.now, cause=Cause.MANUAL, fire_key="manual:1")
 
-    decided = bench.store.enqueue_fire(schedule, fire, now_ms=bench.now)
+    found = bench.store.enqueue_together([Enqueued(schedule, (fire,))], now_ms=bench.now)
 
-    assert decided is None
+    assert found == [None]
     assert bench.rows() == []
 
 
@@ -188,7 +189,7 @@ def test_a_row_that_waits_for_its_time_is_not_taken_early(bench: Bench) -> None:
     schedule = bench.add(make_spec("backup", "at 2030-01-01T00:00:00Z"))
     due_ms = bench.now + 5000
     fire = Fire(plan_ms=bench.now, due_ms=due_ms, cause=Cause.MANUAL, fire_key="manual:1")
-    bench.store.enqueue_fire(schedule, fire, now_ms=bench.now)
+    enqueue(bench.store, schedule, fire, now_ms=bench.now)
 
     wake_ms = bench.store.next_due_ms(("command",), now_ms=bench.now)
     bench.clock.advance_ms(4999)

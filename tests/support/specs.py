@@ -8,8 +8,10 @@ from edgecron.base.units import parse_instant, to_ms
 from edgecron.model.choices import CatchUp, JobKind
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
-from edgecron.model.schedule import ScheduleSpec
-from edgecron.planning.next_fire import Due, Timing
+from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.planning.next_fire import Due, Fire, Timing
+from edgecron.store.sqlite.manual_runs import Enqueued
+from edgecron.store.sqlite.store import SqliteStore
 from edgecron.triggers import OnceInTrigger, combine, parse_trigger
 
 SEED = bytes(range(16))
@@ -90,3 +92,10 @@ def make_due(
         planned_count=planned_count,
         source=None,
     )
+
+
+def enqueue(store: SqliteStore, schedule: Schedule, fire: Fire, *, now_ms: int) -> list[int]:
+    """Queue a fire of a schedule; the ids of its rows."""
+    [found] = store.enqueue_together([Enqueued(schedule, (fire,))], now_ms=now_ms)
+    assert isinstance(found, list), found
+    return found

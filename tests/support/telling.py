@@ -35,6 +35,7 @@ from tests.support.household import (
     tariff,
 )
 from tests.support.seeming import SeemingEngines, SeemingRunner
+from tests.support.specs import enqueue
 
 DAYS = 10
 _PID = 812  # as small as that of a service that starts with the machine
@@ -135,7 +136,7 @@ class Teller:
         now_ms = self._clock.now_ms()
         key = f"manual:{now_ms:012x}"
         fire = Fire(plan_ms=now_ms, due_ms=now_ms, cause=Cause.MANUAL, source=None, fire_key=key)
-        self._store.enqueue_fire(self._store.get_schedule(name), fire, now_ms=now_ms)
+        enqueue(self._store, self._store.get_schedule(name), fire, now_ms=now_ms)
 
     def _cancel(self, name: str) -> None:
         """As `cancel` does of what runs of a schedule, of which there is something."""

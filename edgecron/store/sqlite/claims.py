@@ -32,7 +32,9 @@ def claim_due(
         ours = [one for one in decisions if one.plan.due.schedule_id in fences]
         if not ours:
             return ClaimBatch()
-        counts = RunCounts(database, claimant, (one.plan.due.schedule_id for one in ours))
+        counts = RunCounts(
+            database, claimant, (one.plan.due.schedule_id for one in ours), now_ms=now_ms
+        )
         wanted = [fire for one in ours for fire in one.plan.fires for _ in one.spec.scopes]
         direct = _may_start_at_once(database, wanted, counts, claimant, now_ms)
         writer = FireWriter(database, claimant, counts, now_ms=now_ms, direct=direct, fences=fences)
@@ -66,7 +68,7 @@ def claim_boot(
 ) -> ClaimBatch:
     """Carry out boot fires inside one transaction; see `Store.claim_boot`."""
     with database.transaction():
-        counts = RunCounts(database, claimant, (d.schedule_id for d in decisions))
+        counts = RunCounts(database, claimant, (d.schedule_id for d in decisions), now_ms=now_ms)
         wanted = [decision.fire for decision in decisions for _ in decision.spec.scopes]
         direct = _may_start_at_once(database, wanted, counts, claimant, now_ms)
         fences: dict[int, int] = {}

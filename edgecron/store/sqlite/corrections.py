@@ -30,13 +30,13 @@ _SELECT = """SELECT id, revision, name, enabled AND trigger_error IS NULL, next_
             SELECT 1 FROM schedule_revisions AS r
             WHERE r.schedule_id = schedules.id AND r.revision = schedules.revision)
     FROM schedules WHERE deleted_at IS NULL """
-# The longest time that a queued row waits for its due time: of a retry. A row that waits for a
-# window waits for it again.
-_MOST_DELAY_MS = """iif(cause != 'retry', 0, 1100 * coalesce(
+# The longest time that a queued row waits for its due time: a manual run as long as a person said,
+# a retry within its policy. A row that waits for a window waits for it again.
+_MOST_DELAY_MS = """iif(cause = 'manual', 1 << 60, iif(cause != 'retry', 0, 1100 * coalesce(
     (SELECT snapshot ->> 'retry_max_delay_s' FROM schedule_revisions AS r
      WHERE r.schedule_id = executions.schedule_id AND r.revision <= executions.revision
      ORDER BY r.revision DESC LIMIT 1),
-    (SELECT retry_max_delay_s FROM schedules AS s WHERE s.id = executions.schedule_id)))"""
+    (SELECT retry_max_delay_s FROM schedules AS s WHERE s.id = executions.schedule_id))))"""
 _HAS_WINDOWS = "(between_times != '[]' OR not_between_times != '[]' OR except_days != '[]')"
 _CALENDAR = f"""({_HAS_WINDOWS} OR EXISTS (SELECT 1 FROM json_each(compiled)
     WHERE value ->> '$.kind' IN ('cron', 'at')))"""
@@ -233,7 +233,8 @@ def retime(
 def bring_back_queued(database: Database, *, now_ms: int, ahead_ms: int) -> int:
     """Let rows that a clock queued that was ahead wait from now on; how many.
 
-    They were queued later than `ahead_ms`, or are due longer after it than any retry waits.
+    They were queued later than `ahead_ms`, or are due longer after it than a run of their cause
+    waits.
     """
     delay_ms = f"min(max(0, due_at - queued_at), {_MOST_DELAY_MS})"
     with database.transaction():

@@ -48,7 +48,7 @@ def find_prospects(
 ) -> Prospects:
     """Read the prospects of a schedule. `machine` says which conditions of the machine hold."""
     group = schedule.spec.group
-    counts = RunCounts(database, None, [schedule.id])
+    counts = RunCounts(database, None, [schedule.id], now_ms=now_ms)
     needs = Needs(database, now_ms=now_ms, machine=machine)
     texts = needs_of_fire(schedule.spec.policies.needs, schedule.next_source)
     unmet = needs.find_unmet(texts, Cause.SCHEDULE, schedule_id=schedule.id)

@@ -150,11 +150,11 @@ def _retry(database: Database, row: _EndedRow, outcome: Outcome, now_ms: int) ->
         return None
     queued = database.returning(
         """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
-               cause, trigger_text, payload, due_at, attempt, max_attempts, queue, priority,
-               status, queued_at)
+               cause, trigger_text, payload, timeout_s, due_at, attempt, max_attempts, queue,
+               priority, status, queued_at)
            SELECT schedule_id, revision, scope_kind, scope_id, plan_at, fire_key, 'retry',
-               trigger_text, payload, :due, attempt + 1, max_attempts, queue, priority, 'queued',
-               :now
+               trigger_text, payload, timeout_s, :due, attempt + 1, max_attempts, queue, priority,
+               'queued', :now
            FROM executions WHERE id = :id RETURNING id""",
         {"id": row.execution_id, "due": due_ms, "now": now_ms},
     )
@@ -279,7 +279,11 @@ def _start_downstream(
             fire_key=f"after:{row.execution_id}",
         )
         writer = FireWriter(
-            database, None, RunCounts(database, None, [schedule_id]), now_ms=now_ms, direct=False
+            database,
+            None,
+            RunCounts(database, None, [schedule_id], now_ms=now_ms),
+            now_ms=now_ms,
+            direct=False,
         )
         if is_held:
             writer.write_held(schedule_id, revision, spec, fire)

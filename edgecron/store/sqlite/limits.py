@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import add
 
-from edgecron.model.choices import Cause
+from edgecron.model.choices import Cause, Overlap
 from edgecron.model.conditions import Condition, find_unmet
 from edgecron.model.machine_conditions import MachineCondition
 from edgecron.model.schedule import ScheduleSpec
@@ -20,7 +20,6 @@ from edgecron.planning.admission import (
     Occupancy,
     admit_fire,
     late_limit,
-    running_limit,
 )
 from edgecron.planning.next_fire import Fire
 from edgecron.store.contract import Claimant
@@ -31,7 +30,8 @@ ScopeKey = tuple[int, str, str]
 _NOBODY, _ONE = Occupancy(), Occupancy(running=1)
 _COUNT = """SELECT schedule_id, scope_kind, scope_id,
         count(*) FILTER (WHERE status = 'running'),
-        count(*) FILTER (WHERE status = 'queued' AND cause NOT IN ('retry', 'backfill')),
+        count(*) FILTER (WHERE status = 'queued' AND cause NOT IN ('retry', 'backfill')
+            AND (cause != 'manual' OR due_at <= :now)),
         count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
             AND fire_key NOT GLOB 'backfill:*'),
         count(*) FILTER (WHERE status = 'running' AND cause = 'catch_up'
@@ -47,23 +47,39 @@ _COUNT = """SELECT schedule_id, scope_kind, scope_id,
             AND fire_key GLOB 'backfill:*')
     FROM """
 _OF_SCHEDULES = """executions INDEXED BY executions_active
-    WHERE status = '{status}' AND status IN ('queued', 'running')
+    WHERE {which} AND status IN ('queued', 'running')
         AND schedule_id IN (SELECT value FROM json_each(:of))
     GROUP BY schedule_id, scope_kind, scope_id"""
 _OF_KEYS = """json_each(:of) AS w CROSS JOIN executions INDEXED BY executions_active
         ON schedule_id = w.value ->> 0 AND scope_kind = w.value ->> 1 AND scope_id = w.value ->> 2
-    WHERE status = '{status}' AND status IN ('queued', 'running')
+    WHERE {which} AND status IN ('queued', 'running')
     GROUP BY w.rowid"""
+_RUNNING, _QUEUED = "status = 'running'", "status = 'queued'"
+# Of queued runs, only retries hold places that other queued runs could take. A schedule can have
+# 100,000 others.
+_RETRYING = "status = 'queued' AND cause = 'retry'"
 
 
 class RunCounts:
     """Active runs per schedule and scope, per group, and of this engine."""
 
     def __init__(
-        self, database: Database, claimant: Claimant | None, schedule_ids: Iterable[int] = ()
+        self,
+        database: Database,
+        claimant: Claimant | None,
+        schedule_ids: Iterable[int] = (),
+        *,
+        now_ms: int,
+        is_of_queue: bool = False,
     ) -> None:
-        """Count the active runs of these schedules now, those of others on demand."""
+        """Count the active runs of these schedules now, those of others on demand.
+
+        A manual run that is due later is not active yet. With `is_of_queue`, only queued runs are
+        to start: `Occupancy.queued`, which they do not need, is not counted.
+        """
         self._database = database
+        self._now_ms = now_ms
+        self._which = (_RUNNING, _RETRYING if is_of_queue else _QUEUED)
         self._counted = set(schedule_ids)
         self._active = self._count(_OF_SCHEDULES, list(self._counted))
         self._running: Counter[int] | None = None  # by schedule; counted when it is asked for
@@ -129,8 +145,8 @@ class RunCounts:
         With `direct` False it never runs now: it waits for a place, or for a condition.
         """
         policies = spec.policies
-        is_unlimited = running_limit(policies.overlap, policies.max_running) is None
-        if is_unlimited and not direct and key[0] not in self._counted:
+        is_allowed = policies.overlap is Overlap.ALLOW
+        if is_allowed and not direct and key[0] not in self._counted:
             return Admission.QUEUE  # Other runs do not matter, and counting them takes longest.
         admission = admit_fire(
             overlap=policies.overlap,
@@ -178,7 +194,7 @@ class RunCounts:
                 self._group_places[group] -= 1
 
     def _count(
-        self, which: str, of: Sequence[int] | Sequence[ScopeKey]
+        self, of_what: str, of: Sequence[int] | Sequence[ScopeKey]
     ) -> dict[ScopeKey, Occupancy]:
         """Count the active runs of schedules or of scopes.
 
@@ -186,9 +202,9 @@ class RunCounts:
         """
         if not of:
             return {}
-        counts = [_COUNT + which.format(status=status) for status in ("running", "queued")]
+        counts = " UNION ALL ".join(_COUNT + of_what.format(which=one) for one in self._which)
         counted: dict[ScopeKey, Occupancy] = {}
-        for row in self._database.rows(" UNION ALL ".join(counts), {"of": json.dumps(of)}):
+        for row in self._database.rows(counts, {"of": json.dumps(of), "now": self._now_ms}):
             other = counted.get(row[:3])
             found = row[3:] if other is None else map(add, other, row[3:])
             counted[row[:3]] = Occupancy(*found)

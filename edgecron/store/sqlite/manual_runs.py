@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import itemgetter
 
-from edgecron.base.errors import Conflict, KeyReused
+from edgecron.base.errors import Conflict, EdgecronError, KeyReused
 from edgecron.base.units import format_instant, from_ms
-from edgecron.model.choices import COVERS_MARK, MISSED_MARK, REPLACED_MARK, Reason
+from edgecron.base.values import NamedTuple
+from edgecron.model.choices import (
+    COVERS_MARK,
+    DAY_MS,
+    MISSED_MARK,
+    REPLACED_MARK,
+    Cause,
+    Durability,
+    Overlap,
+    Reason,
+)
 from edgecron.model.schedule import Schedule
 from edgecron.planning.admission import most_attempts
 from edgecron.planning.next_fire import Fire
@@ -18,70 +29,106 @@ from edgecron.store.sqlite.follow_ups import follow_up_replaced, follow_up_withd
 from edgecron.store.sqlite.limits import RunCounts
 from edgecron.store.sqlite.schedules import is_unchanged
 
+# A request that is repeated so long after the first one is refused if no run has its key: retention
+# could have removed that run.
+KEY_MS = DAY_MS
 
-def enqueue_fire(
-    database: Database, schedule: Schedule, fire: Fire, *, now_ms: int
-) -> list[Decided] | None:
-    """Queue a manual fire: a row for each scope; overlap can skip it.
 
-    None, and nothing is queued, if the schedule was changed or removed since it was read.
+class Enqueued(NamedTuple):
+    """Manual fires of a schedule to queue together.
+
+    The schedule can have fewer scopes than the stored one. With `is_keyed`, each fire is queued
+    once for its `fire_key`: at most one run of each schedule, scope and key is in the history.
+    `asked_ms` is when the first request for it was made.
     """
-    with database.transaction():
-        if not is_unchanged(database, schedule):
-            return None
-        return _write_fire(database, schedule, fire, now_ms)
+
+    schedule: Schedule
+    fires: Sequence[Fire]
+    is_keyed: bool = False
+    asked_ms: int | None = None
 
 
-def enqueue_once(
-    database: Database,
-    schedule: Schedule,
-    fire: Fire,
-    *,
-    asked_ms: int,
-    since_ms: int,
-    now_ms: int,
-) -> list[int] | None:
-    """Queue a manual fire with an idempotency key once; the ids of its rows.
+def enqueue_together(
+    database: Database, wanted: Sequence[Enqueued], *, now_ms: int
+) -> list[list[int] | EdgecronError | None]:
+    """Queue the runs of several callers in one transaction.
 
-    If rows of this key exist since `since_ms`, their ids are returned and nothing is queued. None
-    if the schedule was changed or removed since it was read. Raises KeyReused if those rows have
-    another payload, and Conflict if no row exists and `asked_ms` is before `since_ms`.
+    Returns for each caller the ids of its rows, in the order of its fires. If its schedule was
+    changed or removed since it was read, a caller gets None and no run. If its key was used with
+    another payload, it gets KeyReused. If its first request is so old that retention can have
+    removed the run of its key, it gets Conflict.
     """
-    with database.transaction():
-        if not is_unchanged(database, schedule):
-            return None
-        return _write_once(
-            database, schedule, fire, asked_ms=asked_ms, since_ms=since_ms, now_ms=now_ms
-        )
+    is_synced = any(_must_sync(one.schedule) for one in wanted)
+    with database.transaction(is_synced=is_synced):
+        return [_enqueue(database, one, now_ms) for one in wanted]
 
 
-def _write_once(
-    database: Database,
-    schedule: Schedule,
-    fire: Fire,
-    *,
-    asked_ms: int,
-    since_ms: int,
-    now_ms: int,
-) -> list[int]:
-    spec = schedule.spec
-    found = find_asked(
-        database, schedule.id, spec.scopes, fire_key=fire.fire_key, since_ms=since_ms
+def _must_sync(schedule: Schedule) -> bool:
+    """Whether a power cut must not take a run that a caller knows of."""
+    return schedule.spec.policies.durability is Durability.FULL
+
+
+def _enqueue(database: Database, wanted: Enqueued, now_ms: int) -> list[int] | EdgecronError | None:
+    schedule = wanted.schedule
+    if not is_unchanged(database, schedule):
+        return None
+    ids: list[int] = []
+    for fire in wanted.fires:
+        found = _find_keyed(database, schedule, fire.fire_key) if wanted.is_keyed else []
+        if not all(_are_equal_json(payload, fire.payload) for _, payload in found):
+            return KeyReused(
+                f"the key was already used for schedule {schedule.name!r} with another payload",
+                hint="give each request its own key",
+            )
+        if found:
+            ids += [execution_id for execution_id, _ in found]
+        elif wanted.asked_ms is not None and wanted.asked_ms < now_ms - KEY_MS:
+            return Conflict(
+                f"a run of {schedule.name!r} was asked for at"
+                f" {format_instant(from_ms(wanted.asked_ms))}, longer ago than its key is known",
+                hint="check in history whether it was run, and then run it again",
+            )
+        elif _always_waits(schedule, fire, now_ms):
+            ids += _queue(database, schedule, fire, now_ms)
+        else:
+            ids += [one.execution_id for one in _write_fire(database, schedule, fire, now_ms)]
+    return ids
+
+
+def _always_waits(schedule: Schedule, fire: Fire, now_ms: int) -> bool:
+    """Whether a manual fire is queued whatever else is active: nothing has to be counted."""
+    is_allowed = schedule.spec.policies.overlap is Overlap.ALLOW
+    return fire.cause is Cause.MANUAL and (is_allowed or fire.due_ms > now_ms)
+
+
+def _queue(database: Database, schedule: Schedule, fire: Fire, now_ms: int) -> list[int]:
+    """Queue a fire in each scope of a schedule."""
+    spec, policies = schedule.spec, schedule.spec.policies
+    values = {
+        "schedule": schedule.id,
+        "revision": schedule.revision,
+        "plan": fire.plan_ms,
+        "fire_key": fire.fire_key,
+        "payload": fire.payload,
+        "due": fire.due_ms,
+        "max_attempts": most_attempts(policies.retries, policies.on_interrupt),
+        "queue": spec.queue,
+        "priority": int(policies.priority if fire.priority is None else fire.priority),
+        "timeout": fire.timeout_s,
+        "now": now_ms,
+    }
+    found = database.returning_each(
+        """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
+               cause, payload, due_at, max_attempts, queue, priority, timeout_s, status, queued_at)
+           VALUES (:schedule, :revision, :kind, :scope, :plan, :fire_key, 'manual', :payload, :due,
+               :max_attempts, :queue, :priority, :timeout, 'queued', :now)
+           RETURNING :place, id""",
+        [
+            {**values, "place": place, "kind": kind, "scope": scope}
+            for place, (kind, scope) in enumerate(spec.scopes)
+        ],
     )
-    if not all(_are_equal_json(payload, fire.payload) for _, payload in found):
-        raise KeyReused(
-            f"the key was already used for schedule {spec.name!r} with another payload",
-            hint="give each request its own key",
-        )
-    if found:
-        return sorted(execution_id for execution_id, _ in found)
-    if asked_ms < since_ms:
-        raise Conflict(
-            f"a run of {spec.name!r} was asked for at {format_instant(from_ms(asked_ms))}, longer"
-            " ago than its key is known",
-            hint="check in history whether it was run, and then run it again",
-        )
-    return [one.execution_id for one in _write_fire(database, schedule, fire, now_ms)]
+    return [execution_id for _, execution_id in sorted(found)]
 
 
 def _are_equal_json(payload: str | None, other: str | None) -> bool:
@@ -96,45 +143,29 @@ def _sorted_text(payload: str) -> str:
     return json.dumps(json.loads(payload), sort_keys=True)
 
 
-_NEWEST = 100  # rows that are searched by their order, in case the clock was set
-
-
-def find_asked(
-    database: Database,
-    schedule_id: int,
-    scopes: Sequence[tuple[str, str]],
-    *,
-    fire_key: str,
-    since_ms: int,
+def _find_keyed(
+    database: Database, schedule: Schedule, fire_key: str
 ) -> list[tuple[int, str | None]]:
-    """Return (id, payload) of the first attempts of a manual fire with this key.
-
-    Their plan times are not before `since_ms`, unless the clock was set since.
-    """
-    newest = database.row(
-        """SELECT min(plan_at) FROM (SELECT plan_at, fire_key FROM executions
-               WHERE schedule_id = :schedule ORDER BY id DESC LIMIT :newest)
-           WHERE fire_key = :key""",
-        {"schedule": schedule_id, "newest": _NEWEST, "key": fire_key},
-    )
-    plan_ms = None if newest is None else newest[0]
-    return database.rows(
-        """SELECT e.id, e.payload FROM json_each(:scopes) CROSS JOIN executions AS e
-           WHERE e.schedule_id = :schedule AND e.scope_kind = json_each.value ->> 0
-               AND e.scope_id = json_each.value ->> 1 AND e.plan_at >= :since
-               AND e.fire_key = :key AND e.attempt = 1""",
+    """Return (id, payload) of the manual fire with a key, in the scopes of a schedule."""
+    found: list[tuple[int, str | None]] = database.rows(
+        """SELECT id, payload FROM executions INDEXED BY executions_keyed
+           WHERE schedule_id = :schedule AND fire_key = :key
+               AND cause = 'manual' AND length(fire_key) = 39
+               AND (scope_kind, scope_id) IN (
+                   SELECT value ->> 0, value ->> 1 FROM json_each(:scopes))""",
         {
-            "scopes": json.dumps(scopes),
-            "schedule": schedule_id,
-            "since": since_ms if plan_ms is None else plan_ms,
+            "schedule": schedule.id,
             "key": fire_key,
+            "scopes": json.dumps(schedule.spec.scopes),
         },
     )
+    return sorted(found, key=itemgetter(0))
 
 
 def _write_fire(database: Database, schedule: Schedule, fire: Fire, now_ms: int) -> list[Decided]:
     """Write a fire; return its rows, one for each scope, without those that it replaces."""
-    writer = FireWriter(database, None, RunCounts(database, None), now_ms=now_ms, direct=False)
+    counts = RunCounts(database, None, now_ms=now_ms)
+    writer = FireWriter(database, None, counts, now_ms=now_ms, direct=False)
     writer.write(schedule.id, schedule.revision, schedule.spec, fires=(fire,))
     follow_up_replaced(database, writer, now_ms=now_ms)
     return [one for one in writer.decided if one.reason is not Reason.REPLACED]

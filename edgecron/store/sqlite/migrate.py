@@ -58,6 +58,7 @@ SCRIPTS = (
     "0036_calendars.sql",
     "0037_noted_again.sql",
     "0038_whole_rules.sql",
+    "0039_enqueued.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

@@ -30,7 +30,7 @@ def replace_oldest(
     `only_waiting`, runs and retries of fires that have begun stay.
     """
     withdrawn = []
-    found = _find_oldest(database, key, by, spares_late=spares_late)
+    found = _find_oldest(database, key, by, spares_late=spares_late, now_ms=now_ms)
     if only_waiting:
         found = [row for row in found if row[1] == "queued" and row[4] != "retry"]
     for row in found[: max(count, 0)]:
@@ -143,7 +143,7 @@ def ask_for_place(
 
     False if enough of them are ending already.
     """
-    running = [row for row in _find_oldest(database, key, by) if row[1] == "running"]
+    running = [row for row in _find_oldest(database, key, by, now_ms=now_ms) if row[1] == "running"]
     leaving = sum(row[6] is not None for row in running)
     staying = [row for row in running if row[6] is None]
     wanted = staying[: max(0, len(running) - leaving + 1 - limit)]
@@ -164,9 +164,17 @@ def count_late(database: Database, key: tuple[int, str, str]) -> int:
 
 
 def _find_oldest(
-    database: Database, key: tuple[int, str, str], by: int, *, spares_late: bool = False
+    database: Database,
+    key: tuple[int, str, str],
+    by: int,
+    *,
+    spares_late: bool = False,
+    now_ms: int,
 ) -> list[_Row]:
-    """Return active runs other than `by` and backfills: queued ones first, the oldest first."""
+    """Return active runs other than `by`, backfills, and manual runs that are due later.
+
+    Queued ones come first, the oldest first.
+    """
     return database.rows(
         """SELECT id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
            FROM executions INDEXED BY executions_active
@@ -174,6 +182,7 @@ def _find_oldest(
                AND status IN ('queued', 'running') AND id != :by
                AND fire_key NOT GLOB 'backfill:*'
                AND NOT (:spares_late AND cause = 'catch_up')
+               AND NOT (status = 'queued' AND cause = 'manual' AND due_at > :now)
            ORDER BY status != 'queued', id""",
         {
             "schedule": key[0],
@@ -181,6 +190,7 @@ def _find_oldest(
             "scope": key[2],
             "by": by,
             "spares_late": spares_late,
+            "now": now_ms,
         },
     )
 

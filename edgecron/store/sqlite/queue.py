@@ -117,7 +117,7 @@ class _Filler:
         self._now_ms = now_ms
         self._may_give_up = may_give_up
         self._needs = Needs(database, now_ms=now_ms, machine=claimant.machine)
-        self._counts = RunCounts(database, claimant)
+        self._counts = RunCounts(database, claimant, now_ms=now_ms, is_of_queue=True)
         self._blocked = Blocked()
         self._stuck_late: set[LateKey] = set()
         self.granted: list[Granted] = []
@@ -311,7 +311,7 @@ def _start_queued(
                engine_id = :engine, error_msg = NULL,
                supervisor_id = :supervisor, lease_token = :token
            WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
-           RETURNING plan_at, due_at, fire_key, cause, attempt, max_attempts, payload""",
+           RETURNING plan_at, due_at, fire_key, cause, attempt, max_attempts, payload, timeout_s""",
         {
             "id": row.execution_id,
             "revision": row.revision,
@@ -339,6 +339,7 @@ def _start_queued(
         scope_kind=row.scope_kind,
         scope_id=row.scope_id,
         payload=found[6],
+        timeout_s=found[7],
         fence=fence,
         upstream=_find_upstream(database, found[2]),
     )

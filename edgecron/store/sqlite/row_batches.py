@@ -25,12 +25,12 @@ _INSERT = """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id
                cause, trigger_text, payload, due_at, max_attempts, queue, priority, status,
                reason, error_code, error_msg, queued_at, claimed_at, heartbeat_at, stale_after,
                started_at, fence, engine_id, supervisor_id, lease_token, waiting_for, wait_until,
-               finished_at, missed_from_at, missed_to_at, missed_count, flags)
+               finished_at, missed_from_at, missed_to_at, missed_count, flags, timeout_s)
            VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
                :source, :payload, :due, :max_attempts, :queue, :priority, :status, :reason,
                :missed_by, :error_msg, :queued, :claimed, :claimed, :stale, :claimed, :fence,
                :engine, :supervisor, :token, :waiting_for, :wait_until, :finished, :missed_from,
-               :missed_to, :missed_count, :flags)
+               :missed_to, :missed_count, :flags, :timeout)
            ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
            RETURNING :place, id"""
 _GROW_NEWEST = """UPDATE executions
@@ -234,6 +234,7 @@ class RowBatch:
             "waiting_for": shape.waiting_for,
             "wait_until": shape.wait_until_ms,
             "flags": None if is_skipped or flag is None else json.dumps([flag]),
+            "timeout": fire.timeout_s,
             **missed,
         }
 
@@ -281,8 +282,8 @@ class RowBatch:
                 },
             )
         }
-        if fire.payload is not None:
-            self._give_payload(list(found.values()), fire.payload)
+        if fire.payload is not None or fire.timeout_s is not None:
+            self._give_own(list(found.values()), fire)
         if fire.missed_by is not None:
             self._give_flag(list(found.values()), f"{MISSED_MARK}{fire.missed_by}")
         return found
@@ -294,12 +295,16 @@ class RowBatch:
             {"ids": json.dumps(execution_ids), "flag": flag},
         )
 
-    def _give_payload(self, execution_ids: list[int], payload: str) -> None:
-        # A separate statement: only manual fires have a payload, and they are few.
+    def _give_own(self, execution_ids: list[int], fire: Fire) -> None:
+        # A separate statement: of these fires, only few have a payload or a timeout of their own.
         self._database.change(
-            """UPDATE executions SET payload = :payload
+            """UPDATE executions SET payload = :payload, timeout_s = :timeout
                WHERE id IN (SELECT value FROM json_each(:ids))""",
-            {"ids": json.dumps(execution_ids), "payload": payload},
+            {
+                "ids": json.dumps(execution_ids),
+                "payload": fire.payload,
+                "timeout": fire.timeout_s,
+            },
         )
 
 
@@ -318,7 +323,7 @@ def shape_of(
         fire,
         most_attempts(policies.retries, policies.on_interrupt),
         spec.queue,
-        int(policies.priority),
+        int(policies.priority if fire.priority is None else fire.priority),
         claimant,
         *waiting,
     )

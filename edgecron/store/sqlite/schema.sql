@@ -262,6 +262,7 @@ CREATE TABLE executions (
     missed_count INTEGER CHECK (missed_count >= 1),
     payload TEXT,
     fence INTEGER,
+    timeout_s REAL CHECK (timeout_s > 0),
 
     UNIQUE (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt),
     CHECK (attempt <= max_attempts),
@@ -288,8 +289,11 @@ CREATE INDEX executions_owed ON executions (waiting_for) WHERE waiting_for IS NO
 CREATE INDEX executions_wait_until ON executions (queue, wait_until)
     WHERE wait_until IS NOT NULL;
 CREATE INDEX executions_active
-    ON executions (status, schedule_id, scope_kind, scope_id, cause, engine_id)
+    ON executions (status, schedule_id, scope_kind, scope_id, cause, engine_id, due_at)
     WHERE status IN ('queued', 'running');
+-- The key of a run by hand: 32 hexadecimal digits behind `manual:`.
+CREATE UNIQUE INDEX executions_keyed ON executions (schedule_id, fire_key, scope_kind, scope_id)
+    WHERE cause = 'manual' AND length(fire_key) = 39;
 -- Not `IN`, which makes a table of the four words for each row that is inserted or updated.
 CREATE INDEX executions_unwell ON executions (status, id)
     WHERE status = 'failed' OR status = 'skipped' OR status = 'cancelled' OR status = 'interrupted';

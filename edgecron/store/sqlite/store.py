@@ -153,8 +153,7 @@ class SqliteStore(ReadingStore):
     beat = engines.beat
     request_cancel = engines.request_cancel
     cancel_queued = manual_runs.cancel_queued
-    enqueue_fire = manual_runs.enqueue_fire
-    enqueue_once = manual_runs.enqueue_once
+    enqueue_together = manual_runs.enqueue_together
     find_covered = manual_runs.find_covered
     queue_backfill = manual_runs.queue_backfill
 

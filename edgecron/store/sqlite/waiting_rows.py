@@ -153,10 +153,10 @@ def wake_schedule(database: Database, schedule_id: int, *, now_ms: int) -> None:
            WHERE {of_schedule} AND waiting_for IS NOT NULL""",
         {"id": schedule_id},
     )
-    # Of other rows than retries, only those that wait for a window are due later.
+    # Of other rows than retries and manual runs, only those that wait for a window are due later.
     database.change(
         f"""UPDATE executions INDEXED BY executions_active SET due_at = :now
-           WHERE {of_schedule} AND cause != 'retry' AND due_at > :now""",
+           WHERE {of_schedule} AND cause NOT IN ('retry', 'manual') AND due_at > :now""",
         {"id": schedule_id, "now": now_ms},
     )
 
