@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from datetime import datetime
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
@@ -264,6 +264,15 @@ class Arguments:
         else:
             given = list(args)
         return json_text(given, what=f"job {self._job!r}: arguments")
+
+    def refuse_names(self, names: Collection[str]) -> None:
+        """Raise InvalidInput if the function has a parameter with one of these names."""
+        for name in names:
+            if name in self._signature.parameters:
+                raise InvalidInput(
+                    f"{self._job!r} has the parameter {name!r}, which is an option of enqueue",
+                    hint=f"rename the parameter, such as {name}_",
+                )
 
     def check(self, payload: str | None) -> None:
         """Raise InvalidInput if the function can't be called with a payload."""

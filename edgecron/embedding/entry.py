@@ -14,6 +14,7 @@ from edgecron.embedding.declared_options import (
     payload_text,
     read_change,
 )
+from edgecron.embedding.enqueuing import read_call
 from edgecron.embedding.event_loops import beside
 from edgecron.embedding.job import Scheduled, payload_json
 from edgecron.formats.document_writing import scope_texts
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from edgecron.embedding.declarations import CommandOptions
+    from edgecron.embedding.enqueuing import CallKeywords
     from edgecron.embedding.run import Run
     from edgecron.formats.document_values import Wanted
     from edgecron.model.schedule import Schedule
@@ -34,6 +36,17 @@ _WITHOUT = GLOBAL_SCOPE[0]  # the scope of a schedule without scopes
 
 class Entry(Scheduled[T]):
     """A schedule of the database that this code does not declare: added, or found by its name."""
+
+    def enqueue(self, payload: object = None, **options: Unpack[CallKeywords]) -> Run[T]:
+        """Have an engine run it, now or later: `entry.enqueue({"size": 3}, delay="5m")`.
+
+        `payload` is as in `run_now`, and `options` are those of `Job.enqueue`.
+        """
+        return self._fire_one(payload_json(payload), read_call(options))
+
+    async def aenqueue(self, payload: object = None, **options: Unpack[CallKeywords]) -> Run[T]:
+        """`enqueue`, for a coroutine."""
+        return await self._afire_one(payload_json(payload), read_call(options))
 
     def run_now(self, payload: object = None) -> Run[T]:
         """Have an engine run it now. Its next time does not change.

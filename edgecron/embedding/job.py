@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import update_wrapper
@@ -14,6 +14,7 @@ from edgecron.base.checks import check_type
 from edgecron.base.errors import InvalidInput
 from edgecron.base.json_texts import json_text
 from edgecron.embedding.context import Arguments, RunContext
+from edgecron.embedding.enqueuing import CALL_OPTIONS, PLAIN, CallOptions, read_call, take_call
 from edgecron.embedding.event_loops import beside
 from edgecron.embedding.pool import engine_logger
 from edgecron.embedding.run import Run, Waits
@@ -21,7 +22,15 @@ from edgecron.model.choices import Status
 from edgecron.model.listing import RunChoice
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from edgecron.client import Client
+    from edgecron.embedding.enqueuing import (
+        AsyncEnqueue,
+        Enqueue,
+        Enqueuer,
+        ManyKeywords,
+    )
     from edgecron.embedding.pool import ClientPool
     from edgecron.model.schedule import Schedule
 
@@ -37,6 +46,7 @@ class Declaring(Protocol):
     pool: ClientPool
     waits: Waits
     queue: str
+    enqueuer: Enqueuer
 
     def keep_declared(self) -> None:
         """Write the declarations that the database might not hold."""
@@ -131,7 +141,7 @@ class Scheduled(Generic[T]):
         fire only; None is the schedule's own. A run is `skipped` if an earlier one is active and
         the overlap policy skips it.
         """
-        return self._fire(payload_json(payload), is_one=False)
+        return self._fire([payload_json(payload)], is_one=False)
 
     # The same for coroutines: each call runs on a thread beside the event loop.
 
@@ -173,25 +183,27 @@ class Scheduled(Generic[T]):
         """`fire`, for a coroutine."""
         return await beside(self._fire_and_read, payload_json(payload), is_one=False)
 
-    def _fire(self, payload: str | None, *, is_one: bool) -> list[Run[T]]:
-        with self._client() as client:
-            run_ids = client.ask(self.name, payload=payload, is_one=is_one)
+    def _fire(
+        self,
+        payloads: Sequence[str | None],
+        *,
+        is_one: bool,
+        call: CallOptions = PLAIN,
+    ) -> list[Run[T]]:
+        self._program.keep_declared()
+        run_ids = self._program.enqueuer.enqueue(self.name, payloads, call=call, is_one=is_one)
         return [Run(one, self._program.waits) for one in run_ids]
 
-    def _fire_one(self, payload: str | None) -> Run[T]:
-        [run] = self._fire(payload, is_one=True)
+    def _fire_one(self, payload: str | None, call: CallOptions = PLAIN) -> Run[T]:
+        [run] = self._fire([payload], is_one=True, call=call)
         return run
 
     def _fire_and_read(self, payload: str | None, *, is_one: bool) -> list[Run[T]]:
         """Fire, and read each run: its properties then need no database on the event loop."""
-        runs = self._fire(payload, is_one=is_one)
-        for run in runs:
-            _ = run.execution
-        return runs
+        return _read_all(self._fire([payload], is_one=is_one))
 
-    async def _afire_one(self, payload: str | None) -> Run[T]:
-        [run] = await beside(self._fire_and_read, payload, is_one=True)
-        return run
+    async def _afire_one(self, payload: str | None, call: CallOptions = PLAIN) -> Run[T]:
+        return await beside(lambda: _read_all([self._fire_one(payload, call)])[0])
 
 
 class Job(Scheduled[T], Generic[P, Q, R, T]):
@@ -226,17 +238,76 @@ class Job(Scheduled[T], Generic[P, Q, R, T]):
         return self.function(*args, **kwargs)
 
     def run_now(self, *args: Q.args, **kwargs: Q.kwargs) -> Run[T]:
-        """Have an engine run it now with these arguments. Its next time does not change.
+        """Have an engine run it now with these arguments: `enqueue` without options of its own.
 
-        Without arguments, the run gets those of the schedule. Raises TypeError if the function
-        can't be called with the arguments, InvalidInput for an argument that JSON can't hold, or
-        if the job has several scopes: see `fire`.
+        Its next time does not change. Without arguments, the run gets those of the schedule. Raises
+        TypeError if the function can't be called with the arguments, InvalidInput for an argument
+        that JSON can't hold, or if the job has several scopes: see `fire`.
         """
         return self._fire_one(self.arguments.payload_of(args, kwargs))
 
     async def arun_now(self, *args: Q.args, **kwargs: Q.kwargs) -> Run[T]:
         """`run_now`, for a coroutine: `run = await job.arun_now()`, then `await run`."""
         return await self._afire_one(self.arguments.payload_of(args, kwargs))
+
+    @property
+    def enqueue(self) -> Enqueue[Q, T]:
+        """Have an engine run it with these arguments, now or later; return the run.
+
+            load.enqueue("users", delay="5m", key="users-today")
+
+        It is written before the call returns, and survives restarts. Beside the arguments, give
+        options of this run:
+
+        - `delay`, or `at` (an aware datetime): when it is due. Until then it takes no place.
+        - `key`: a second call with this key returns the first run, as long as the history holds
+          that run. Each schedule and scope has its own keys. Other arguments raise KeyReused.
+        - `priority`, `timeout`: of this run and its retries, instead of the job's.
+        - `scope`: which of the job's scopes. It is needed if the job has several.
+
+        Raises what `run_now` does. Raises InvalidInput if the function has a parameter with the
+        name of an option.
+        """
+        return self._enqueue
+
+    @property
+    def aenqueue(self) -> AsyncEnqueue[Q, T]:
+        """`enqueue`, for a coroutine: `run = await job.aenqueue()`, then `await run`."""
+        return self._aenqueue
+
+    def _enqueue(self, *args: Any, **kwargs: Any) -> Run[T]:
+        call = self._read_call(kwargs)
+        return self._fire_one(self.arguments.payload_of(args, kwargs), call)
+
+    async def _aenqueue(self, *args: Any, **kwargs: Any) -> Run[T]:
+        call = self._read_call(kwargs)
+        return await self._afire_one(self.arguments.payload_of(args, kwargs), call)
+
+    def enqueue_many(
+        self, calls: Iterable[object], **options: Unpack[ManyKeywords]
+    ) -> list[Run[T]]:
+        """Enqueue many calls in one transaction; return their runs in order.
+
+            load.enqueue_many([("users", 3), {"table": "orders"}, "prices"])
+
+        A call is a tuple of arguments in order, a dict by name, or one argument. `options` are
+        those of `enqueue` except `key`, for all of them. If one call is wrong, none is enqueued.
+        """
+        payloads = [self.arguments.payload_of(*_arguments_of(one)) for one in calls]
+        return self._fire(payloads, is_one=True, call=read_call(options))
+
+    async def aenqueue_many(
+        self, calls: Iterable[object], **options: Unpack[ManyKeywords]
+    ) -> list[Run[T]]:
+        """`enqueue_many`, for a coroutine."""
+        return await beside(lambda: _read_all(self.enqueue_many(calls, **options)))
+
+    def _read_call(self, kwargs: dict[str, Any]) -> CallOptions:
+        """Take the options out of the arguments of a call."""
+        if kwargs.keys().isdisjoint(CALL_OPTIONS):
+            return PLAIN
+        self.arguments.refuse_names(CALL_OPTIONS)
+        return take_call(kwargs)
 
 
 class Decorate(Protocol):
@@ -259,6 +330,20 @@ class Decorate(Protocol):
 
     @overload
     def __call__(self, function: Callable[P, R], /) -> Job[P, P, R, R]: ...
+
+
+def _arguments_of(call: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of one of many calls."""
+    if isinstance(call, tuple):
+        return call, {}
+    return ((), call) if isinstance(call, dict) else ((call,), {})
+
+
+def _read_all(runs: list[Run[T]]) -> list[Run[T]]:
+    """Read each run: its properties then need no database on the event loop."""
+    for run in runs:
+        _ = run.execution
+    return runs
 
 
 def payload_json(payload: object) -> str | None:

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.checks import check_name, check_seconds, check_type
+from edgecron.base.checks import check_name, check_seconds, check_type, suggest
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import DatabaseBusy, InvalidInput, NotFound
 from edgecron.base.units import MAX_DURATION_MS
@@ -26,6 +26,13 @@ from edgecron.embedding.declared_options import (
     check_when,
     payload_text,
     read_options,
+)
+from edgecron.embedding.enqueuing import (
+    CALL_OPTIONS,
+    Enqueuer,
+    read_target,
+    sent_payload,
+    take_call,
 )
 from edgecron.embedding.entry import Entry
 from edgecron.embedding.event_loops import AWAIT_HINT, MOST_WAIT_S, beside, is_on_loop
@@ -107,6 +114,7 @@ class Program:
         self.waits = Waits(
             self.pool, clock=self._clock, holds_up=self._holds_up, serves=self._serves
         )
+        self.enqueuer = Enqueuer(self.pool)
         self._registry = Registry()
         self._failures = FailureCalls(self._find_failed)
         self._lock = threading.RLock()
@@ -197,7 +205,9 @@ class Program:
             arguments = Arguments(
                 function, job=job_name, middleware=self._registry.middleware, rules=rules
             )
-            if wanted.spec.triggers != (ON_DEMAND,):  # Nobody gives a scheduled run arguments.
+            if wanted.spec.triggers == (ON_DEMAND,):  # Each call brings its arguments.
+                arguments.refuse_names(CALL_OPTIONS)
+            else:
                 arguments.check(wanted.spec.job.payload)
             self._registry.add(
                 Declared(wanted=wanted, where=where, arguments=arguments, is_process=process)
@@ -313,7 +323,38 @@ class Program:
         with self.pool.client() as client:
             return Run(client.execution(run_id), self.waits)
 
+    def send(self, target: str, *args: Any, **kwargs: Any) -> Run[Any]:
+        """Enqueue a function of any program by its name, also without its code:
+
+            Scheduler("app.db").send("app:load", "users", delay="5m")
+
+        `target` is the name of the program, a colon and the name of the schedule. The arguments are
+        those of the function, all in order or all by name, and the options of `Job.enqueue`. The
+        function checks the arguments when it runs. Nothing is declared. Raises NotFound.
+        """
+        call = take_call(kwargs)
+        program, name = read_target(target)
+        payload = sent_payload(target, args, kwargs)
+        queue = f"{PROGRAM}{program}"
+        try:
+            [run_id] = self.enqueuer.enqueue(name, [payload], call=call, queue=queue)
+        except NotFound:
+            with self.pool.client() as client:
+                known = client.store.find_names_in_queue(queue)
+            close = suggest(name, known)
+            raise NotFound(
+                f"program {program!r} has no function {name!r} in {self.path}",
+                hint=f"did you mean '{program}:{close}'?"
+                if close
+                else "a program declares its functions when it starts",
+            ) from None
+        return Run(run_id, self.waits)
+
     # The same for coroutines: each call runs on a thread beside the event loop.
+
+    async def asend(self, target: str, *args: Any, **kwargs: Any) -> Run[Any]:
+        """`send`, for a coroutine."""
+        return await beside(lambda: self.send(target, *args, **kwargs))
 
     async def aget(self, name: str) -> Entry[Any]:
         """`get`, for a coroutine."""

@@ -284,6 +284,7 @@ class Scheduler(Adding):
         self.pool.forget()
         self._registry.reset_in_child()
         self.waits.reset_in_child()
+        self.enqueuer.reset_in_child()
         self._subscribers.reset_in_child()
         self._failures.reset_in_child()
         self._loops.reset_in_child()

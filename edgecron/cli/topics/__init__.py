@@ -50,6 +50,7 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
     },
     "Python programs": {
         "embedding": "schedules within a Python program",
+        "tasks": "call functions later, once, or from another process",
         "dynamic": "schedules that a program adds while it runs",
         "functions": "what a Python function gets",
         "failures": "what happens if a Python function raises",
