@@ -1,4 +1,4 @@
-"""What happens to open files and threads when this process forks.
+"""Forks of this process: its open files and threads in the child.
 
 A program with an engine can fork at any time, as multiprocessing does. A child that kept a lock and
 outlived the program would make the engine look alive, and no other engine would take over its runs.

@@ -122,7 +122,7 @@ def _content(path: str) -> str:
 
 
 def _holidays(source: str, years: Sequence[int]) -> list[str]:
-    """The holidays of a country or a part of it. Raises InvalidInput."""
+    """The holidays of a country or a region. Raises InvalidInput."""
     try:
         import holidays  # An extra.
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the table of schedule options says about each option: its type, group, help and place."""
+"""Types, groups, help and places of schedule options, for the table of options."""
 
 from __future__ import annotations
 
