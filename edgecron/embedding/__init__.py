@@ -13,6 +13,7 @@ on_failure     functions that are called after the last attempt failed
 middleware     code around every function
 context        what a function gets: its arguments, its run
 events         events of runs as values; subscriptions: callbacks and streams of them
+run_watch      what other engines start and end, for subscribers
 own_engine     the engine's thread, restarted if it dies; how it stops
 processes      functions in processes of their own; child and child_run are in the process
 pool           database connections for threads, and forks

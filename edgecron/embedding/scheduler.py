@@ -123,7 +123,9 @@ class Scheduler(Adding):
         self._shutdown_timeout_s = shutdown_timeout
         self._engine: OwnEngine | None = None
         self._loops = Loops()
-        self._subscribers = Subscribers(self._find_run, clock=self._clock)
+        self._subscribers = Subscribers(
+            self._find_run, lend=self.client, open_client=self._open_client, clock=self._clock
+        )
         self._failure: BaseException | None = None
         self._held: ScheduleChanges | None = None  # held open until the engine has it open, too
         self._watchdog: Watchdog | None = None  # of the service manager, if there is one
@@ -251,9 +253,11 @@ class Scheduler(Adding):
 
             scheduler.subscribe(lambda event: alert(event.schedule, event.error), "failed")
 
-        The events are those of this process's engine. The callback runs on a thread of its own: its
-        exceptions are logged, and a slow callback delays nothing else. Raises InvalidInput for an
-        unknown kind, or if the callback can't be called.
+        The events are those of all engines of the database, from now on, each once and in order per
+        run. After a gap, such as a suspended machine or a stopped Scheduler, the events of the gap
+        follow, at most the last 1,000. This process needs no engine of its own. The callback runs
+        on a thread of its own: its exceptions are logged, and a slow callback delays nothing else.
+        Raises InvalidInput for an unknown kind, or if the callback can't be called.
         """
         if not callable(callback):
             raise InvalidInput(
@@ -320,6 +324,7 @@ class Scheduler(Adding):
             raise
         self._must_exist = True
         stop_at_exit(self)
+        self._subscribers.resume()
         return engine
 
     def _refuse_other_functions(self) -> None:

@@ -1,6 +1,6 @@
 """Report events of runs to a program: to callbacks, or to asynchronous iterators.
 
-The engine never waits for a subscriber. Each subscriber has its own inbox. If it is full, the
+No engine waits for a subscriber. Each subscriber has its own inbox. If it is full, the
 oldest event is dropped, and the next event reports how many were.
 """
 
@@ -13,11 +13,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 from weakref import finalize
 
+from edgecron.base.errors import EdgecronError
 from edgecron.embedding.events import Origins, PendingEvent, RunEvent, Wants, run_event
 from edgecron.embedding.pool import engine_logger
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from edgecron.base.clock import Clock
+    from edgecron.client import Client
+    from edgecron.embedding.run_watch import RunWatch
     from edgecron.engine.events import Event
     from edgecron.model.run import Execution
 
@@ -231,37 +236,90 @@ class EventStream:
 
 
 class Subscribers:
-    """The subscribers of a program's engine. `find` reads a run from the database."""
+    """The subscribers of a program: they get the events of all engines of the database.
 
-    def __init__(self, find: Callable[[int], Execution], *, clock: Clock) -> None:
+    `find` reads a run from the database, `lend` lends a Client of it, `open_client` makes one.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[int], Execution],
+        *,
+        lend: Callable[[], AbstractContextManager[Client]],
+        open_client: Callable[[], Client],
+        clock: Clock,
+    ) -> None:
         self._find = find
+        self._lend = lend
+        self._open_client = open_client
         self._clock = clock
         self._lock = threading.Lock()
         self._inboxes: tuple[Inbox, ...] = ()
         self._subscriptions: tuple[Subscription, ...] = ()
         self._origins = Origins()
+        self._watch: RunWatch | None = None  # since the first subscriber
+        self._is_paused = False  # the Scheduler has stopped
         self.is_by_hand = False  # a test calls `deliver`: no threads
 
     def note(self, event: Event) -> None:
-        """Put an event into the inboxes of subscribers that want it. Never waits."""
-        inboxes = self._inboxes
-        pending = self._origins.pending_event(event) if inboxes else None
+        """Put an event of our engine into the inboxes of subscribers that want it. Never waits."""
+        pending = self._origins.pending_event(event) if self._inboxes else None
         if pending is None:
             return
-        for inbox in inboxes:
+        if self._watch is None or self.is_by_hand:
+            self._put(pending)
+        else:
+            self._watch.note(pending)
+
+    def _put(self, pending: PendingEvent) -> None:
+        for inbox in self._inboxes:
             if inbox.wants.includes(pending):
                 inbox.put(pending)
 
     def subscribe(self, callback: Callable[[RunEvent], object], wants: Wants) -> Subscription:
         subscription = Subscription(callback, wants, self)
+        self._look()
         with self._lock:
             self._subscriptions += (subscription,)
             self._inboxes += (subscription.inbox,)
+        self._follow()
         return subscription
 
     def add(self, inbox: Inbox) -> None:
+        self._look()
         with self._lock:
             self._inboxes += (inbox,)
+        self._follow()
+
+    def resume(self) -> None:
+        """Follow the engines of the database again, after `stop`."""
+        if self._inboxes:
+            self._look()
+            self._follow()
+
+    def _look(self) -> None:
+        """Deliver what happened up to now, so that a new subscriber gets only what follows."""
+        if self.is_by_hand:
+            return
+        if self._watch is None:
+            from edgecron.embedding.run_watch import RunWatch  # For programs that subscribe.
+
+            self._watch = RunWatch(
+                lend=self._lend,
+                open_client=self._open_client,
+                deliver=self._put,
+                is_needed=self._has_subscribers,
+                clock=self._clock,
+            )
+        self._watch.look_now()
+
+    def _follow(self) -> None:
+        if self._watch is not None and not self.is_by_hand:
+            self._is_paused = False
+            self._watch.start()
+
+    def _has_subscribers(self) -> bool:
+        return bool(self._inboxes) and not self._is_paused
 
     def remove(self, inbox: Inbox) -> None:
         with self._lock:
@@ -269,6 +327,8 @@ class Subscribers:
             self._subscriptions = tuple(
                 one for one in self._subscriptions if one.inbox is not inbox
             )
+        if self._watch is not None and not self._inboxes:
+            self._watch.wake()  # It ends.
 
     def deliver(self) -> None:
         """Deliver waiting events to callbacks, on this thread."""
@@ -280,6 +340,11 @@ class Subscribers:
 
         The next engine calls the callbacks again.
         """
+        if self._watch is not None and self._inboxes and not self.is_by_hand:
+            with suppress(EdgecronError):  # The next engine delivers what is missing.
+                self._watch.look_now()
+            self._is_paused = True
+            self._watch.stop(wait_s=wait_s)
         until_ms = self._clock.monotonic_ms() + wait_s * 1000
         subscriptions = self._subscriptions
         for subscription in subscriptions:
@@ -297,6 +362,8 @@ class Subscribers:
         """Keep the callbacks for the engine of a forked child, and forget the streams."""
         self._lock = threading.Lock()
         self._origins = Origins()
+        if self._watch is not None:
+            self._watch.reset_in_child()
         for subscription in self._subscriptions:
             subscription.reset_in_child()
         self._inboxes = tuple(one.inbox for one in self._subscriptions)

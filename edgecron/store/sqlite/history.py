@@ -245,6 +245,17 @@ def find_waiting(database: Database, *, limit: int) -> list[Execution]:
     )
 
 
+def find_runs_by_id(database: Database, ids: Sequence[int]) -> list[Execution]:
+    """The readable runs of these ids, oldest first."""
+    if not ids:
+        return []
+    return _find_readable(
+        database,
+        f"{FROM} WHERE e.id IN (SELECT value FROM json_each(:ids)) ORDER BY e.id",
+        {"ids": json.dumps(list(ids))},
+    )
+
+
 def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
     """The newest run of a schedule that was started, or None. Raises Unreadable."""
     return _find_one(
