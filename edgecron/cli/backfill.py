@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import UsageError
 from edgecron.base.units import format_instant
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import read_priority, read_time
+from edgecron.formats.option_texts import read_priority
+from edgecron.formats.value_texts import read_time
 from edgecron.views.acts import left_lines, queued_words, undecided_lines
 from edgecron.views.json_objects import execution_object
 from edgecron.views.phrases import count_words

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Conflict, NotFound, SupervisorUnavailable
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import read_run_number
+from edgecron.formats.value_texts import read_run_number
 from edgecron.model.listing import ACTIVE_RUNS
 from edgecron.views.acts import cancelled_words
 from edgecron.views.json_objects import execution_object

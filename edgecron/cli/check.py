@@ -29,7 +29,8 @@ from edgecron.cli.output import paint, room_on_screen
 from edgecron.cli.schedule_arguments import read_policies
 from edgecron.cli.session import Session
 from edgecron.client.calendars import read_calendars
-from edgecron.formats.option_texts import read_count, read_once_in, read_time
+from edgecron.formats.option_texts import read_once_in
+from edgecron.formats.value_texts import read_count, read_time
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.options import OPTIONS, Policies

@@ -28,7 +28,7 @@ from edgecron.cli.session import Session
 from edgecron.client import Client
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.presence import EngineSettings
-from edgecron.formats.option_texts import read_count
+from edgecron.formats.value_texts import read_count
 from edgecron.model.choices import JobKind, OnShutdown, Status
 from edgecron.model.job import Job
 from edgecron.model.options import Policies

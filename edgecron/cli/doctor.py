@@ -40,7 +40,7 @@ from edgecron.cli.output import paint
 from edgecron.cli.session import Session
 from edgecron.client.doctor import Checkup, check_all
 from edgecron.client.doctor_machine import CheckStatus, problem
-from edgecron.formats.option_texts import read_count
+from edgecron.formats.value_texts import read_count
 from edgecron.views.glyphs import OK, PROBLEM, WARNING, glyph
 from edgecron.views.phrases import count_words
 

@@ -24,12 +24,7 @@ from edgecron.cli.list_ import say_empty, warn_of_unreadable
 from edgecron.cli.output import STATUS_STYLES
 from edgecron.cli.session import Session
 from edgecron.cli.why import find_gap_here
-from edgecron.formats.option_texts import (
-    read_choice,
-    read_count,
-    read_past,
-    read_run_number,
-)
+from edgecron.formats.value_texts import read_choice, read_count, read_past, read_run_number
 from edgecron.model.choices import Cause, Status
 from edgecron.model.listing import RunChoice
 from edgecron.views.json_objects import execution_object

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.errors import UsageError
 from edgecron.cli.output import STATUS_STYLES
 from edgecron.cli.session import FIRST_SCHEDULE, Session
-from edgecron.formats.option_texts import read_count
+from edgecron.formats.value_texts import read_count
 from edgecron.model.listing import Choice, Idle, SchedulePage, ScheduleState, find_idle, state_of
 from edgecron.views.glyphs import SCHEDULE_GLYPHS, glyph
 from edgecron.views.json_objects import schedule_object

@@ -30,7 +30,7 @@ from edgecron.cli.run_output import (
 from edgecron.cli.session import Session
 from edgecron.client.engine_words import stalled_engine_words
 from edgecron.client.sentences import end_words, prints_elsewhere, queued_words, state_words
-from edgecron.formats.option_texts import hint_for_word, read_count, read_run_number
+from edgecron.formats.value_texts import hint_for_word, read_count, read_run_number
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.listing import RunChoice
 from edgecron.model.run import Execution

@@ -18,7 +18,7 @@ from edgecron.base.errors import UsageError
 from edgecron.base.window_texts import split_once_in
 from edgecron.cli.list_ import say_empty
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import read_count
+from edgecron.formats.value_texts import read_count
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.views.json_objects import fire_object
 from edgecron.views.phrases import moved_words

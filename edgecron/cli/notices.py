@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.units import from_ms
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import read_count
+from edgecron.formats.value_texts import read_count
 from edgecron.model.notices import Notice, NoticeStatus
 from edgecron.views.json_objects import notice_object
 from edgecron.views.notice_words import delivery_words, event_words

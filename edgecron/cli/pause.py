@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, Unreadable, UsageError
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import read_time
+from edgecron.formats.value_texts import read_time
 from edgecron.model.listing import Choice
 from edgecron.views.acts import paused_words
 from edgecron.views.json_objects import schedule_object

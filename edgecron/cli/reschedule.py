@@ -15,7 +15,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import read_time
+from edgecron.formats.value_texts import read_time
 from edgecron.views.acts import closed_words, rescheduled_words
 from edgecron.views.json_objects import schedule_object
 

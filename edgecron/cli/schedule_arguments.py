@@ -20,6 +20,7 @@ from edgecron.formats import option_texts as values
 from edgecron.formats.config_values import option_defaults
 from edgecron.formats.document_writing import SWITCHED, trigger_key
 from edgecron.formats.option_texts import check_for_function, check_variable, is_secret_name
+from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.option_types import Group, Option, OptionType
@@ -191,7 +192,7 @@ def apply_rest(spec: ScheduleSpec, args: Namespace, *, now: datetime) -> Schedul
             changes[name] = (
                 None
                 if text == NONE
-                else values.read_time(
+                else read_time(
                     text, what=option, timezone=spec.timezone, now=now, is_past_ok=is_past_ok
                 )
             )

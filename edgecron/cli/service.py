@@ -66,7 +66,7 @@ from edgecron.cli.service_plan import (
     diff_lines,
 )
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import read_choice
+from edgecron.formats.value_texts import read_choice
 
 _HTTP_PLACE = "127.0.0.1:8745"
 

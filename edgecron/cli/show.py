@@ -25,7 +25,7 @@ from edgecron.cli.output import paint
 from edgecron.cli.plans import put_lines
 from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_lines, trigger_lines
-from edgecron.formats.option_texts import read_count, read_run_number
+from edgecron.formats.value_texts import read_count, read_run_number
 from edgecron.model.schedule import MOST_CHANGES, Act
 from edgecron.views.changes import act_words, author_words, change_lines, change_object, mask_change
 from edgecron.views.json_objects import (

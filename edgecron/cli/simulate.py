@@ -33,7 +33,7 @@ from edgecron.cli.session import Session
 from edgecron.client.engine_health import count_places
 from edgecron.client.json_forms import form_of
 from edgecron.formats.document import MOST_BYTES, read_document
-from edgecron.formats.option_texts import read_time
+from edgecron.formats.value_texts import read_time
 from edgecron.planning.simulation import SimulatedDay, Simulation
 from edgecron.views.busy import busiest_words, sections
 from edgecron.views.phrases import count_words

@@ -34,7 +34,7 @@ from edgecron.base.errors import NotFound, Unreadable, UsageError
 from edgecron.base.values import replace
 from edgecron.cli.list_ import PAGE, add_page_arguments, read_limit, say_more
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import read_past
+from edgecron.formats.value_texts import read_past
 from edgecron.model.choices import Status
 from edgecron.views.json_objects import instant
 from edgecron.views.phrases import size_words

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import NotFound, UsageError
 from edgecron.cli.plans import put_lines
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import read_count
+from edgecron.formats.value_texts import read_count
 from edgecron.views.changes import (
     REMOVED_FIELD,
     act_words,

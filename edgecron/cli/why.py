@@ -24,7 +24,7 @@ from edgecron.base.units import to_ms
 from edgecron.cli.output import wrapped
 from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_sentences, verdict_sentences
-from edgecron.formats.option_texts import read_run_number, read_time
+from edgecron.formats.value_texts import read_run_number, read_time
 from edgecron.model.choices import Status
 from edgecron.model.listing import Idle, RunChoice
 from edgecron.triggers import clock_change_notes, parse_when

@@ -19,13 +19,8 @@ from edgecron.base.units import parse_size
 from edgecron.base.values import NamedTuple
 from edgecron.formats.config_keys import ACTIONS, read_keys
 from edgecron.formats.document_writing import value_text
-from edgecron.formats.option_texts import (
-    read_choice,
-    read_count,
-    read_duration_ms,
-    read_list,
-    read_option,
-)
+from edgecron.formats.option_texts import read_list, read_option
+from edgecron.formats.value_texts import read_choice, read_count, read_duration_ms
 from edgecron.model.choices import OnShutdown
 from edgecron.model.option_types import LISTS, Option, OptionType, Part
 from edgecron.model.options import DEFAULTABLE, FORMER_NAMES, NONE

@@ -13,6 +13,7 @@ from edgecron.base.values import dataclass, field, replace
 from edgecron.formats import option_texts as values
 from edgecron.formats.document_values import Problem, Wanted
 from edgecron.formats.document_writing import JOBS, LOCAL, SWITCHED, TRIGGERS
+from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.engine import find_program
 from edgecron.model.job import Job
@@ -309,7 +310,7 @@ class _Reading:
         text = read_time_text(value)
         if text == NONE:
             return None
-        return values.read_time(text, what=key, timezone=timezone, now=self.now, is_past_ok=True)
+        return read_time(text, what=key, timezone=timezone, now=self.now, is_past_ok=True)
 
     def _policies(self) -> Policies:
         changes: dict[str, Any] = {}

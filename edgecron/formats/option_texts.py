@@ -1,4 +1,4 @@
-"""Read the texts of a schedule's options, of command lines and documents.
+"""Read the texts of a schedule's options, of command lines and documents; see `value_texts`.
 
 `what` is the option's name as the person wrote it: `--max-late`, or `max_late`.
 """
@@ -8,97 +8,41 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
-from edgecron.base.checks import suggest
 from edgecron.base.errors import (
     InvalidDuration,
     InvalidInput,
-    InvalidTime,
     InvalidTrigger,
     UsageError,
 )
 from edgecron.base.json_texts import check_json
 from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
 from edgecron.base.window_texts import parse_window, split_once_in
+from edgecron.formats.value_texts import (
+    OWN_PREFIX,
+    example,
+    hint_for_word,
+    read_choice,
+    read_count,
+    read_duration_ms,
+    read_time,
+)
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
 from edgecron.model.conditions import check_needs, parse_condition
 from edgecron.model.job import READERS, Job
 from edgecron.model.option_types import Option, OptionType
 from edgecron.model.options import FORMER_NAMES, MOST_PRIORITY, NONE, POLICIES, Policies
 from edgecron.model.windows import HOLIDAYS, is_calendar, parse_days, source_of
-from edgecron.triggers import Trigger, parse_trigger, parse_when
-from edgecron.triggers.walltime import parse_local
+from edgecron.triggers import Trigger, parse_trigger
 
 # What people give as a cron text, and what has an option of its own.
 _OTHER_KIND = re.compile(r"@?(every|at|once|after|on boot|on demand|reboot)\b\s*", re.IGNORECASE)
-_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
-def read_count(
-    text: str, *, what: str, least: int = 1, most: int = 1_000_000, hint: str | None = None
-) -> int:
-    """Read a whole number within bounds. Raises UsageError; its hint is an example by default."""
-    digits = text.removeprefix("-") if least < 0 else text
-    number = int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
-    if number is None or not least <= number <= most:
-        raise UsageError(
-            f"{what} is {text!r}, expected a whole number from {least} to {most}",
-            hint=hint or f"for example: {example(what, _near_number(text, least, most))}",
-        )
-    return number
-
-
-def _near_number(text: str, least: int, most: int) -> int:
-    """Return the allowed number that is nearest to a text; a small one if it holds none."""
-    found = _FIRST_NUMBER.match(text.strip())
-    return min(max(least, int(found[0]) if found else _EXAMPLE_COUNT), most)
-
-
-def example(what: str, value: object) -> str:
-    """Write an option, a variable or a key's value, for a person to copy into a hint.
-
-    Keys are read from TOML, JSON and Python, which write texts and numbers alike.
-    """
-    if what.startswith("-"):
-        return f"{what} {value}"
-    if what.startswith(OWN_PREFIX):
-        return f"{what}={value}"
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def read_run_number(text: str, *, what: str = "RUN") -> int:
-    """Read the number of a run. Raises UsageError."""
-    return read_count(text, what=what, most=2**63 - 1, hint="list the runs: edgecron history")
-
-
-def read_choice(text: str, members: Iterable[_Choice], *, what: str) -> _Choice:
-    """Read a member of a closed choice. Raises UsageError."""
-    known = {member.value: member for member in members}
-    if text in known:
-        return known[text]
-    *rest, last = known
-    raise UsageError(
-        f"{what} is {text!r}, expected {', '.join(rest)} or {last}",
-        hint=hint_for_word(text, known, what=what),
-    )
-
-
-def hint_for_word(text: str, words: Iterable[str], *, what: str) -> str:
-    """Suggest the word that was probably meant, else show the first one as an example."""
-    known = list(words)
-    close = suggest(text.lower(), known)
-    if close is not None:
-        return f"did you mean {example(what, close)}?"
-    return f"for example: {example(what, known[0])}"
-
-
-OWN_PREFIX = "EDGECRON_"  # of the variables that every run is given
-_FIRST_NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
-_EXAMPLE_COUNT = 3
 _MOST_RUNS = 1_000_000_000
 _SECOND_MS = 1000
 _MOST_TYPO = 60  # up to this number of milliseconds, minutes were probably meant
@@ -179,14 +123,6 @@ def rename_former(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[st
             )
     renamed = {FORMER_NAMES.get(key, key): value for key, value in given.items()}
     return renamed, tuple(former_words(former, FORMER_NAMES[former]) for former in sorted(found))
-
-
-def read_duration_ms(text: str, what: str) -> int:
-    """Read milliseconds of `90s` or `1h30m`. Raises InvalidDuration, which names the option."""
-    try:
-        return parse_duration_ms(text)
-    except InvalidDuration as error:
-        raise _about(error, what) from None
 
 
 def check_retry_delays(policies: Policies, label: Callable[[str], str]) -> None:
@@ -287,51 +223,6 @@ def _too_fast(duration: str, what: str) -> InvalidTrigger:
         f"{what} {duration!r} is less than a second",
         hint=f"{meant}to allow intervals under a second: {allow}",
     )
-
-
-def read_time(
-    text: str,
-    *,
-    what: str,
-    timezone: str | None,
-    now: datetime | None,
-    is_past_ok: bool = False,
-    is_past: bool = False,
-) -> datetime:
-    """Read an instant that a person wrote. Raises InvalidTime, also for one in the past.
-
-    Without `now`, relative times are refused and the past is accepted. With `is_past` the person
-    asks about the past: a bare `09:00` is today's, and a weekday the last one.
-    """
-    try:
-        if now is None:
-            return parse_local(text, timezone=timezone)
-        instant = parse_when(text, timezone=timezone, now=now, is_past=is_past)
-    except InvalidTime as error:
-        raise _about(error, what) from None
-    if instant <= now and not (is_past_ok or is_past):
-        raise InvalidTime(
-            f"{what} is {text!r}, that is {format_instant(instant)}, which is in the past",
-            hint="give a time in the future",
-        )
-    return instant
-
-
-def read_past(text: str, *, what: str, now: datetime) -> datetime:
-    """Read an instant of the past: a time, or a duration before now. Raises InvalidTime.
-
-    Local times are of the machine's zone. `-2h`, `2h` and `2h ago` are the same.
-    """
-    word = text.removeprefix("-")
-    if word[:1].isdigit() and " " not in word and word[-1:].isalpha() and word[-1:] not in "zZ":
-        return now - timedelta(milliseconds=parse_duration_ms(word))
-    found = read_time(text, what=what, timezone="local", now=now, is_past=True)
-    if found > now:
-        raise InvalidTime(
-            f"{what} is {text!r}, that is {format_instant(found)}, which is in the future",
-            hint="give a time in the past, or a duration such as 7d",
-        )
-    return found
 
 
 def read_max_runs(text: str, *, what: str) -> int | None:
@@ -455,11 +346,6 @@ def check_not_own(key: str, *, what: str) -> None:
 def is_secret_name(name: str) -> bool:
     """Whether a variable's name suggests a secret."""
     return any(word in name.upper() for word in _SECRET_WORDS)
-
-
-def _about(error: InvalidDuration | InvalidTime, what: str) -> InvalidInput:
-    is_named = error.message.startswith(f"{what} ")  # time 'x' is not understood
-    return type(error)(error.message if is_named else f"{what}: {error.message}", hint=error.hint)
 
 
 def _factor(option: Option, text: str, what: str) -> float:

@@ -8,12 +8,8 @@ from typing import Any
 
 from edgecron.base.checks import check_type
 from edgecron.base.errors import InvalidInput
-from edgecron.formats.option_texts import (
-    read_duration_ms,
-    read_priority,
-    read_scope,
-    read_time,
-)
+from edgecron.formats.option_texts import read_priority, read_scope
+from edgecron.formats.value_texts import read_duration_ms, read_time
 from edgecron.model.run import RunOptions
 
 RUN_OPTIONS = ("delay", "at", "priority", "timeout", "scope")

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.client.record_forms import chunk_fields
-from edgecron.formats.option_texts import read_time
+from edgecron.formats.value_texts import read_time
 from edgecron.http.answer_objects import shown_fires, shown_runs
 from edgecron.http.messages import Answer, ApiRequest, json_answer
 from edgecron.http.schedules import next_page, paged

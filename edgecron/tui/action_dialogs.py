@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
-from edgecron.formats.option_texts import read_time
+from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import Status
 from edgecron.model.run import Execution
 from edgecron.tui.actions import WordsFront, active_runs_of, names_of
