@@ -96,7 +96,7 @@ def has_too_many_levels(value: object) -> bool:
     return True
 
 
-def json_text(value: object, *, what: str, most_bytes: int = _MOST_BYTES) -> str:
+def json_text(value: object, *, what: str) -> str:
     """Return a value as JSON that reads back as the same value (tuples become arrays).
 
     Raises InvalidInput for a value that JSON can't hold, with its place, or for too many bytes.
@@ -110,9 +110,9 @@ def json_text(value: object, *, what: str, most_bytes: int = _MOST_BYTES) -> str
             f"{what}: a text holds half a character (a lone surrogate)",
             hint="clean the text first: text.encode(errors='replace').decode()",
         ) from None
-    if size_bytes > most_bytes:
+    if size_bytes > _MOST_BYTES:
         raise InvalidInput(
-            f"{what}: {size_bytes} bytes of JSON, expected at most {most_bytes}",
+            f"{what}: {size_bytes} bytes of JSON, expected at most {_MOST_BYTES}",
             hint="leave it in a file or a table, and give its name",
         )
     return text

@@ -141,12 +141,12 @@ def step_object(step: Step) -> dict[str, Any]:
     }
 
 
-def say_problems(cli: Session, error: InvalidDocument, *, file: str | None = None) -> None:
+def say_problems(cli: Session, error: InvalidDocument) -> None:
     """Print the problems of a document on stderr; with --json the error has them."""
     if cli.is_json:
         return
     for problem in error.problems[:MOST_TOLD]:
-        cli.report(problem_words(problem, file=file))
+        cli.report(problem_words(problem))
     more = len(error.problems) - MOST_TOLD
     if more > 0:
         cli.report(f"and {more} more")

@@ -146,16 +146,12 @@ _FOR_PROGRAMS = ("callable", "queue")  # not for people who edit a command
 _COLUMN = 40  # at which the words about a key begin
 
 
-def write_document(
-    schedules: Iterable[Schedule | Definition], *, comments: Iterable[str] = ()
-) -> str:
-    """Write a document of schedules, in their order, below comment lines."""
-    head = [f"# {line}".rstrip() for line in comments]
-    tables = [
+def write_document(schedules: Iterable[Schedule | Definition]) -> str:
+    """Write a document of schedules, in their order."""
+    return "\n".join(
         write_table((SCHEDULES, schedule.spec.name), schedule_table(schedule))
         for schedule in schedules
-    ]
-    return "\n".join(["".join(f"{line}\n" for line in head), *tables] if head else tables)
+    )
 
 
 def write_for_editing(schedule: Schedule) -> str:

@@ -139,10 +139,10 @@ def local_zone_stamp(etc: str = _ETC) -> tuple[object, ...]:
     return tuple(found)
 
 
-def local_zone_changed_ms(etc: str = _ETC) -> int | None:
+def local_zone_changed_ms() -> int | None:
     """When the machine's zone was set, as far as /etc/localtime says; None if it does not."""
     try:
-        return os.lstat(os.path.join(etc, "localtime")).st_mtime_ns // 1_000_000
+        return os.lstat(os.path.join(_ETC, "localtime")).st_mtime_ns // 1_000_000
     except OSError:
         return None
 
