@@ -12,8 +12,9 @@
     list_view.py list_model.py filter_line.py   lists: the window and what it asks of a source,
                         parts of lines, their filter
     schedule_list.py upcoming_list.py run_list.py   what the three lists show
-    machine_screen.py   the machine's other schedules, read-only
-    notice_screen.py    notices and whether they were sent, read-only
+    facts_screen.py     a read-only list, with the facts of the line under the cursor
+    machine_screen.py   the machine's other schedules
+    notice_screen.py    notices and whether they were sent
     timeline.py week.py   the next hours as a bar; how busy the coming week is
     status.py           status line, banner, details of the line under the cursor, useful keys
 

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
 from math import inf
 from pathlib import Path
-from typing import ClassVar
 
-from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Container
 from textual.timer import Timer
+from textual.widget import Widget
 
 from edgecron.base.errors import EdgecronError
 from edgecron.base.safetext import clean
@@ -26,13 +23,10 @@ from edgecron.client.machine_timeline import (
 )
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.words import describe
-from edgecron.tui.bindings import bindings
-from edgecron.tui.dialogs import FactsDetail
+from edgecron.tui.facts_screen import FactsScreen
 from edgecron.tui.list_model import Column, Line, Span, pace_of
 from edgecron.tui.list_view import LineView, Source
-from edgecron.tui.queries import QueryScreen
-from edgecron.tui.status import KeyLine
-from edgecron.tui.text_line import Fact, Facts, Row, TextLine, Title, whole_parts
+from edgecron.tui.text_line import Fact, Row, TextLine, Title, whole_parts
 from edgecron.tui.upcoming_list import UpcomingBar, UpcomingFires
 from edgecron.views.phrases import count_words
 from edgecron.views.times import distance, full_time, near_time
@@ -155,52 +149,33 @@ def summary_parts(found: MachineTimeline) -> list[list[Span]]:
     return parts
 
 
-class MachineScreen(QueryScreen[None]):
+class MachineScreen(FactsScreen):
     """The other schedules of a machine, whose files lie below a root folder."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("back")
+    PLACE = "machine"
     DEFAULT_CSS = """
-    MachineScreen #parts { height: 1fr; }
-    MachineScreen #machine-facts { height: 9; margin-top: 1; }
     MachineScreen #machine-bar { margin-top: 1; display: none; }
-    MachineScreen.-low #machine-facts { display: none; }
     MachineScreen.-tall #machine-bar { display: block; }
-    MachineScreen.-wide #parts { layout: grid; grid-size: 2 1; grid-columns: 5fr 3fr; }
-    MachineScreen.-wide #machine-facts { height: 1fr; margin: 0 0 0 1; }
     """
 
     def __init__(self, root: Path) -> None:
         super().__init__()
-        self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (140, "-wide")]
-        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-middle"), (30, "-tall")]
         self._root = root
         self._found: MachineTimeline | None = None
         self._read_at: datetime | None = None
         self._timer: Timer | None = None
 
-    def compose(self) -> ComposeResult:
+    def make_list(self) -> LineView:
         self._source = _JobSource(zone=self.app.zone)
-        yield TextLine(id="top")
-        with Container(id="parts"):
-            yield LineView(
-                self._source,
-                _COLUMNS,
-                id="machine",
-                empty="no jobs of cron, systemd or launchd were found",
-            )
-            yield Facts(id="machine-facts")
-        yield UpcomingBar(id="machine-bar")
-        yield TextLine(id="status")
-        yield KeyLine(id="keys")
+        empty = "no jobs of cron, systemd or launchd were found"
+        return LineView(self._source, _COLUMNS, id="machine", empty=empty)
 
-    def on_mount(self) -> None:
-        self.query_one("#top", TextLine).show(
-            [(" edgecron ", "bold"), (" other schedules of this machine", "dim")],
-            right=[("read-only", "dim"), (" ", "")],
-        )
-        self.query_one("#keys", KeyLine).show_place("machine")
+    def compose_below(self) -> Sequence[Widget]:
+        return (UpcomingBar(id="machine-bar"),)
+
+    def begin(self) -> None:
+        self.show_title("other schedules of this machine")
         self.query_one("#status", TextLine).show([(" reading crontabs and units ...", "dim")])
-        self.query_one(LineView).focus()
         self._read()
 
     def _read(self) -> None:
@@ -223,7 +198,7 @@ class MachineScreen(QueryScreen[None]):
         self.query_one(LineView).source_changed()
         line = self.query_one("#status", TextLine)
         line.show([(" ", ""), *whole_parts(summary_parts(found), line.size.width - 2)])
-        self._show_facts()
+        self.show_facts()
         self._tick()
 
     def _tick(self) -> None:
@@ -243,7 +218,7 @@ class MachineScreen(QueryScreen[None]):
     def on_screen_resume(self) -> None:
         self._tick()
 
-    def _rows(self) -> list[Row]:
+    def rows(self) -> list[Row]:
         """Return the facts of the job under the cursor, then those of the machine."""
         found, view = self._found, self.query_one(LineView)
         if found is None or not found.jobs:
@@ -261,16 +236,3 @@ class MachineScreen(QueryScreen[None]):
             for number, text in enumerate(found.unread)
         ]
         return rows
-
-    def _show_facts(self) -> None:
-        self.query_one("#machine-facts", Facts).show_rows(self._rows())
-
-    def on_line_view_moved(self) -> None:
-        self._show_facts()
-
-    def on_line_view_opened(self) -> None:
-        if self.app.screen is self and (rows := self._rows()):
-            self.app.push_screen(FactsDetail(rows))
-
-    def action_back(self) -> None:
-        self.dismiss(None)

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
-from typing import ClassVar
-
-from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Container
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
 from edgecron.client.protocol import Client
 from edgecron.model.notices import Notice, NoticeStatus
-from edgecron.tui.bindings import bindings
-from edgecron.tui.dialogs import FactsDetail
+from edgecron.tui.facts_screen import FactsScreen
 from edgecron.tui.list_model import Column, Line
 from edgecron.tui.list_view import LineView, Source
-from edgecron.tui.queries import QueryScreen, ThrottledQuery
-from edgecron.tui.status import KeyLine
-from edgecron.tui.text_line import Fact, Facts, Row, TextLine, Title
+from edgecron.tui.queries import ThrottledQuery
+from edgecron.tui.text_line import Fact, Row, TextLine, Title
 from edgecron.views.notice_words import delivery_words, event_words, notice_title
 from edgecron.views.phrases import count_words
 from edgecron.views.times import local_time, near_time
@@ -100,39 +93,21 @@ def notice_rows(one: Notice, *, zone: tzinfo, now: datetime) -> list[Row]:
     return rows
 
 
-class NoticeScreen(QueryScreen[None]):
+class NoticeScreen(FactsScreen):
     """The newest notices of the database."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("back")
-    DEFAULT_CSS = """
-    NoticeScreen #parts { height: 1fr; }
-    NoticeScreen #notice-facts { height: 9; margin-top: 1; }
-    NoticeScreen.-low #notice-facts { display: none; }
-    NoticeScreen.-wide #parts { layout: grid; grid-size: 2 1; grid-columns: 5fr 3fr; }
-    NoticeScreen.-wide #notice-facts { height: 1fr; margin: 0 0 0 1; }
-    """
+    PLACE = "notices"
 
     def __init__(self) -> None:
         super().__init__()
-        self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (140, "-wide")]
-        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-middle")]
         self._query: ThrottledQuery[list[Notice]] = ThrottledQuery(self, "notices")
 
-    def compose(self) -> ComposeResult:
+    def make_list(self) -> LineView:
         self._source = _NoticeSource(zone=self.app.zone)
-        yield TextLine(id="top")
-        with Container(id="parts"):
-            yield LineView(self._source, _COLUMNS, id="notices", empty="no notices yet")
-            yield Facts(id="notice-facts")
-        yield TextLine(id="status")
-        yield KeyLine(id="keys")
+        return LineView(self._source, _COLUMNS, id="notices", empty="no notices yet")
 
-    def on_mount(self) -> None:
-        self.query_one("#top", TextLine).show(
-            [(" edgecron ", "bold"), (" notices", "dim")], right=[("read-only", "dim"), (" ", "")]
-        )
-        self.query_one("#keys", KeyLine).show_place("notices")
-        self.query_one(LineView).focus()
+    def begin(self) -> None:
+        self.show_title("notices")
         self._read()
 
     def on_changed(self) -> None:
@@ -150,24 +125,11 @@ class NoticeScreen(QueryScreen[None]):
         waiting = sum(one.due_ms is not None for one in found)
         shown = count_words(len(found), "notice")
         self.query_one("#status", TextLine).show([(f" {shown}, {waiting} not sent yet", "dim")])
-        self._show_facts()
+        self.show_facts()
 
-    def _rows(self) -> list[Row]:
+    def rows(self) -> list[Row]:
         notices = self._source.notices
         if not notices:
             return [Fact("", "a rule [notify.NAME] sends notices: edgecron help alerts", "dim")]
         one = notices[min(self.query_one(LineView).cursor, len(notices) - 1)]
         return notice_rows(one, zone=self.app.zone, now=self.app.now())
-
-    def _show_facts(self) -> None:
-        self.query_one("#notice-facts", Facts).show_rows(self._rows())
-
-    def on_line_view_moved(self) -> None:
-        self._show_facts()
-
-    def on_line_view_opened(self) -> None:
-        if self.app.screen is self and self._source.notices:
-            self.app.push_screen(FactsDetail(self._rows()))
-
-    def action_back(self) -> None:
-        self.dismiss(None)

@@ -6,21 +6,17 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 
 from edgecron.base.values import NamedTuple
 from edgecron.client.engine_health import count_places
 from edgecron.client.protocol import Client
 from edgecron.planning.simulation import SimulatedSchedule, Simulation
 from edgecron.tui.bindings import bindings
-from edgecron.tui.dialogs import FactsDetail
+from edgecron.tui.facts_screen import FactsScreen
 from edgecron.tui.list_model import Column, Line, Span
 from edgecron.tui.list_view import LineView, Source
-from edgecron.tui.queries import QueryScreen
-from edgecron.tui.status import KeyLine
-from edgecron.tui.text_line import Cells, Fact, Facts, Row, TextLine, Title
+from edgecron.tui.text_line import Cells, Fact, Row, TextLine, Title
 from edgecron.tui.week import CELLS, SHADE_STYLES, shade
 from edgecron.views.busy import busiest_words, sections
 from edgecron.views.phrases import count_words
@@ -208,48 +204,32 @@ class _Progress(NamedTuple):
     days: int
 
 
-class SimulationScreen(QueryScreen[None]):
+class SimulationScreen(FactsScreen):
     """A simulation of the coming days."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("span", "back")
+    PLACE = "simulation"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("span")
     DEFAULT_CSS = """
-    SimulationScreen #parts { height: 1fr; }
-    SimulationScreen #simulation-facts { height: 10; margin-top: 1; }
-    SimulationScreen.-low #simulation-facts { display: none; }
-    SimulationScreen.-tall #simulation-facts { height: 2fr; }
+    SimulationScreen #facts { height: 10; }
+    SimulationScreen.-tall #facts { height: 2fr; }
     SimulationScreen.-tall LineView { height: 1fr; min-height: 9; }
-    SimulationScreen.-wide #parts { layout: grid; grid-size: 2 1; grid-columns: 5fr 4fr; }
-    SimulationScreen.-wide #simulation-facts { height: 1fr; margin: 0 0 0 1; }
+    SimulationScreen.-wide #parts { grid-columns: 5fr 4fr; }
+    SimulationScreen.-wide #facts { height: 1fr; }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (140, "-wide")]
-        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-middle"), (30, "-tall")]
         self._days = _SPANS[0]
         self._found: Simulation | None = None
         self._places: int | None = None
 
-    def compose(self) -> ComposeResult:
+    def make_list(self) -> LineView:
         per_hour = 2 if self.app.size.width >= _WIDE else 1
         self._source = _DaySource(per_hour=per_hour)
-        yield TextLine(id="top")
-        with Container(id="parts"):
-            yield LineView(self._source, _columns(per_hour), id="days", empty="")
-            yield Facts(id="simulation-facts")
-        yield TextLine(id="status")
-        yield KeyLine(id="keys")
+        return LineView(self._source, _columns(per_hour), id="days", empty="")
 
-    def on_mount(self) -> None:
-        self.query_one("#keys", KeyLine).show_place("simulation")
-        self.query_one(LineView).focus()
-        self._begin()
-
-    def _begin(self) -> None:
-        self.query_one("#top", TextLine).show(
-            [(" edgecron ", "bold"), (f" simulation of {self._days} days", "dim")],
-            right=[("read-only", "dim"), (" ", "")],
-        )
+    def begin(self) -> None:
+        self.show_title(f"simulation of {self._days} days")
         self._show_progress(0)
         self.run_worker(self._simulate(), exclusive=True)
 
@@ -306,9 +286,9 @@ class SimulationScreen(QueryScreen[None]):
         if found.left_out:
             spans.append((f"   {len(found.left_out):,} not simulated", "warn"))
         self.query_one("#status", TextLine).show(spans)
-        self._show_facts()
+        self.show_facts()
 
-    def _rows(self) -> list[Row]:
+    def rows(self) -> list[Row]:
         found, days = self._found, self._source.days
         if found is None or not days:
             return []
@@ -318,24 +298,14 @@ class SimulationScreen(QueryScreen[None]):
             *simulation_rows(found, places=self._places, zone=self.app.zone),
         ]
 
-    def _show_facts(self) -> None:
-        self.query_one("#simulation-facts", Facts).show_rows(self._rows())
-
-    def on_line_view_moved(self) -> None:
-        self._show_facts()
-
-    def on_line_view_opened(self) -> None:
-        if self.app.screen is self and (rows := self._rows()):
-            self.app.push_screen(FactsDetail(rows))
-
     def action_span(self) -> None:
         self._days = _SPANS[(_SPANS.index(self._days) + 1) % len(_SPANS)]
         self.interrupt("simulation")
-        self._begin()
+        self.begin()
 
     def action_back(self) -> None:
         self.interrupt("simulation")
-        self.dismiss(None)
+        super().action_back()
 
 
 def _midnight(day: date, zone: tzinfo) -> datetime:
