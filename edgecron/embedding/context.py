@@ -214,7 +214,7 @@ class Arguments:
         self.function = function
         self._job = job
         self._middleware = middleware
-        self._rules = rules
+        self._gives_up = rules.gives_up
         self._is_coroutine = inspect.iscoroutinefunction(function)
         try:
             signature = inspect.signature(function)
@@ -231,13 +231,15 @@ class Arguments:
 
     def call(self, call: Call) -> Any:
         """Call the function for a run; return what it returns, for a coroutine its awaitable."""
-        call.gives_up = self._rules.gives_up
+        call.gives_up = self._gives_up
         args, kwargs = self.read(call.claim.job.payload)
-        if self._has_context or self._middleware:
-            run = RunContext(call)
-            args = [run, *args] if self._has_context else args
-        if not self._middleware:
+        if not self._middleware.has_any:
+            if self._has_context:
+                return self.function(RunContext(call), *args, **kwargs)
             return self.function(*args, **kwargs)
+        run = RunContext(call)
+        if self._has_context:
+            args = [run, *args]
         around = self._middleware.acall if self._is_coroutine else self._middleware.call
         return around(run, lambda: self.function(*args, **kwargs))
 

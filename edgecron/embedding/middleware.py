@@ -18,12 +18,10 @@ from edgecron.base.errors import InvalidInput
 
 
 class Middleware:
-    """The middleware of a program, in the order of declaration: the first is the outermost.
-
-    It is false as long as there is none.
-    """
+    """The middleware of a program, in the order of declaration: the first is the outermost."""
 
     def __init__(self) -> None:
+        self.has_any = False
         # For each: as a context manager, and as an asynchronous one. One of them is None.
         self._all: tuple[
             tuple[
@@ -32,9 +30,6 @@ class Middleware:
             ],
             ...,
         ] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self._all)
 
     def add(self, function: Callable[..., Any]) -> None:
         """Add a generator function. Raises InvalidInput for another value."""
@@ -47,6 +42,7 @@ class Middleware:
                 f"middleware is {function!r:.60}, expected a generator function",
                 hint="such as def timed(run), with one yield: the function is called there",
             )
+        self.has_any = True
 
     def call(self, run: object, function: Callable[[], object]) -> object:
         """Call a function within the middleware. Asynchronous middleware is left out."""

@@ -51,7 +51,7 @@ _FLAG_WORDS = {
     "output_lost": "part of its output is lost",
     "result_too_big": "its result was too big to keep",
     "result_invalid": "its result was not JSON",
-    "gave_up": "not retried: the job does not retry this exception",
+    "gave_up": "the job does not retry this exception",
     "core_dumped": "core dumped",
     "output_not_stored": "its output is not stored (durability volatile)",
     "out_of_memory": "ended by the kernel at its memory limit",

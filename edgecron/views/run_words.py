@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.units import from_ms, to_ms
-from edgecron.model.choices import ON_TIME_MS, Cause, JobKind, Reason, Status
+from edgecron.model.choices import GAVE_UP_MARK, ON_TIME_MS, Cause, JobKind, Reason, Status
 from edgecron.planning.windows import windows_of
 from edgecron.triggers.once_in import most_spread_ms
 from edgecron.views.phrases import (
@@ -99,7 +99,8 @@ def run_sentence(
     if _is_by_request(run):
         return f"{began}; a user cancelled it{after}."
     passed = _PASSED.get(run.status.value, run.status.value)
-    return f"{began}; it {passed}{after}: {_reason_words(run, zone=zone, now=now)}."
+    final = "; the job does not retry this exception" if GAVE_UP_MARK in run.flags else ""
+    return f"{began}; it {passed}{after}: {_reason_words(run, zone=zone, now=now)}{final}."
 
 
 def _is_by_request(run: Execution) -> bool:
