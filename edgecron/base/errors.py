@@ -253,8 +253,9 @@ class RunFailed(EdgecronError):
         type: str | None = None,
         message: str | None = None,
         traceback: str | None = None,
+        hint: str | None = None,
     ) -> None:
-        super().__init__(text)
+        super().__init__(text, hint=hint)
         self.type = type
         self.message = text if message is None else message
         self.traceback = traceback
