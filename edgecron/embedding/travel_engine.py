@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import Conflict
 from edgecron.base.units import from_ms
 from edgecron.base.values import dataclass
+from edgecron.embedding.enqueuing import Enqueuer
 from edgecron.embedding.own_engine import OwnEngine
 from edgecron.embedding.pool import ClientPool
 from edgecron.embedding.run import Waits
@@ -235,7 +236,7 @@ class JourneyWaits(Waits):
             return client.execution(execution_id)
 
 
-_MOVED = ("_database", "path", "_clock", "pool", "waits")  # a Scheduler's attributes
+_MOVED = ("_database", "path", "_clock", "pool", "waits", "enqueuer")  # a Scheduler's attributes
 
 
 @contextmanager
@@ -258,6 +259,7 @@ def moved(scheduler: Scheduler, database: Path, *, clock: Clock, move: Move) -> 
         scheduler._database = scheduler.path = database
         scheduler._clock = clock
         scheduler.pool = ClientPool(scheduler._open_client)
+        scheduler.enqueuer = Enqueuer(scheduler.pool)
         scheduler.waits = JourneyWaits(scheduler.pool, clock=clock, move=move)
         scheduler._registry.forget_kept()
         scheduler._subscribers.is_by_hand = scheduler._failures.is_by_hand = True

@@ -219,6 +219,22 @@ def test_a_run_by_hand_runs_when_the_journey_settles_or_it_is_waited_for(
             third.wait(60)
 
 
+def test_a_program_that_was_used_before_enqueues_in_the_journey_and_afterwards_not(
+    scheduler: Scheduler,
+) -> None:
+    @scheduler.job("@daily")
+    def poll() -> int:
+        return 7
+
+    before = poll.run_now()
+    with travel(scheduler, START) as journey:
+        assert poll.run_now().get() == 7
+        assert len(journey.runs(poll)) == 1
+    after = poll.run_now()
+
+    assert [one.id for one in poll.history()] == [after.id, before.id]
+
+
 def test_to_wait_for_a_run_that_ends_now_takes_no_time(scheduler: Scheduler) -> None:
     @scheduler.job("@hourly", retries=1, retry_delay=0)
     def poll(run: RunContext) -> int:
