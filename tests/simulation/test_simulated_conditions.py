@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from edgecron.base.bus_facts import Connectivity
 from edgecron.client import Client
 from edgecron.model.choices import CatchUp, Overlap
 from tests.simulation.invariants import check
@@ -30,6 +31,8 @@ DEADLINE_S = 20.0
 MAINS: dict[str, Any] = {"needs": ("ac-power",), "needs_deadline_s": DEADLINE_S}
 PATIENT: dict[str, Any] = {"needs": ("ac-power",), "needs_deadline_s": 86_400.0}
 BATTERY: dict[str, Any] = {"needs": ("not:ac-power",), "needs_deadline_s": DEADLINE_S}
+ONLINE: dict[str, Any] = {"needs": ("online",), "needs_deadline_s": DEADLINE_S}
+CHEAP: dict[str, Any] = {"needs": ("unmetered", "ac-power"), "needs_deadline_s": DEADLINE_S}
 UNKNOWN: dict[str, Any] = {"needs": ("pressure:cpu:5%",), "needs_deadline_s": DEADLINE_S}
 SPECS = (
     spec("mains", 7, lasts_s=2, **MAINS),
@@ -37,30 +40,54 @@ SPECS = (
     spec("queue", 6, lasts_s=5, overlap=Overlap.QUEUE, **MAINS),
     spec("all", 11, lasts_s=1, catch_up=CatchUp.ALL, max_late_s=300.0, **MAINS),
     spec("battery", 8, lasts_s=1, **BATTERY),
+    spec("online", 7, lasts_s=2, **ONLINE),
+    spec("cheap", 10, lasts_s=3, **CHEAP),
     spec("unknown", 12, lasts_s=1, **UNKNOWN),
     spec("free", 5, lasts_s=1),
 )
 
 
-class Supply:
-    """The mains supply of the simulated machine, and when it was connected."""
+class Surroundings:
+    """The conditions around the simulated machine, and when each has changed.
+
+    The kernel reports the mains supply, and the system bus the network.
+    """
 
     def __init__(self, machine: FakeMachine) -> None:
         self._machine = machine
-        self.changes = [(0, True)]
+        self.changes = {kind: [(0, True)] for kind in ("ac-power", "online", "unmetered")}
+        self.set_all()
 
-    def set_on(self, is_on: bool) -> None:
-        self._machine.set_on_mains(is_on)
-        self.changes.append((self._machine.clock.now_ms(), is_on))
+    def set(self, kind: str, is_met: bool) -> None:
+        """Let a condition become true or false."""
+        bus = self._machine.bus
+        if kind == "ac-power":
+            self._machine.set_on_mains(is_met)
+        elif kind == "online":
+            bus.report(connectivity=Connectivity.FULL if is_met else Connectivity.PORTAL)
+        else:
+            bus.report(is_metered=not is_met)
+        self.changes[kind].append((self._machine.clock.now_ms(), is_met))
 
-    def was(self, is_on: bool, *, from_ms: int, to_ms: int) -> bool:
-        """Whether the supply was so at any time of a span."""
-        last = bisect_right(self.changes, (to_ms, True))
-        first = max(0, bisect_right(self.changes, (from_ms, False)) - 1)
-        return any(was_on is is_on for _, was_on in self.changes[first:last])
+    def set_all(self, is_met: bool = True) -> None:
+        for kind in self.changes:
+            self.set(kind, is_met)
+
+    def change(self, random: Random) -> None:
+        """Let one of the conditions become true or false."""
+        self.set(random.choice(sorted(self.changes)), random.random() < 0.5)
+
+    def met(self, condition: str, *, from_ms: int, to_ms: int) -> bool:
+        """Whether a condition was true at any time of a span."""
+        changes, is_wanted = self.changes[condition.removeprefix("not:")], True
+        if condition.startswith("not:"):
+            is_wanted = False
+        last = bisect_right(changes, (to_ms, True))
+        first = max(0, bisect_right(changes, (from_ms, False)) - 1)
+        return any(was is is_wanted for _, was in changes[first:last])
 
 
-def act(world: World, supply: Supply) -> None:
+def act(world: World, around: Surroundings) -> None:
     """One random move of whoever may move."""
     dice = world.random.random()
     engines = sorted(world.engines)
@@ -69,8 +96,8 @@ def act(world: World, supply: Supply) -> None:
     elif dice < 0.80:
         world.clock.advance_ms(world.random.choice((200, 1000, 1000, 3000, 8000)))
     elif dice < 0.88:
-        supply.set_on(world.random.random() < 0.5)
-        for key in engines:  # The kernel reports it, to some of them in time.
+        around.change(world.random)
+        for key in engines:  # The kernel or the bus reports it, to some of them in time.
             if world.random.random() < 0.7:
                 world.engines[key][0].conditions.hear()
     elif dice < 0.92:
@@ -96,7 +123,7 @@ def test_no_run_starts_while_its_condition_is_not_met_and_none_waits_for_ever(
     world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS, clock=clock)
     world.hosting = machine.hosting()
     world.fix_seed()
-    supply = Supply(machine)
+    around = Surroundings(machine)
     with Client(world.path, clock=world.clock) as client:
         client.add_all(SPECS)
     world.crash_chance = world.random.choice((0.0, 0.01, 0.05))
@@ -104,8 +131,8 @@ def test_no_run_starts_while_its_condition_is_not_met_and_none_waits_for_ever(
     world.peer_chance = world.random.choice((0.0, 0.05))
 
     for _ in range(300):
-        act(world, supply)
-    supply.set_on(True)
+        act(world, around)
+    around.set_all()
     world.settle()  # longer than the longest pause between two checks
     waiting = world.look(
         "SELECT DISTINCT waiting_for FROM executions WHERE waiting_for IS NOT NULL"
@@ -113,8 +140,9 @@ def test_no_run_starts_while_its_condition_is_not_met_and_none_waits_for_ever(
     removed_ms = quiesce(world, SPECS)
 
     check(world, model_of(SPECS), made_ms=START_MS, until_ms=removed_ms)
-    seen = check_conditions(world, supply)
-    assert ("ac-power",) not in waiting, "a run waits although its condition has long been met"
+    seen = check_conditions(world, around)
+    long_met = {("ac-power",), ("online",), ("unmetered",)} & set(waiting)
+    assert not long_met, f"a run waits for {long_met} although it has long been met"
     assert seen["started"], "nothing was ever started"
     assert seen["skipped"], "nothing was ever given up"
 
@@ -129,15 +157,15 @@ def test_no_run_whose_condition_is_met_waits_longer_than_the_settling_time(
     world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS, clock=clock)
     world.hosting = machine.hosting()
     world.fix_seed()
-    supply = Supply(machine)
+    around = Surroundings(machine)
     with Client(world.path, clock=world.clock) as client:
         client.add_all(SPECS)
     waited: Counter[str] = Counter()
 
     for number in range(12):
         for _ in range(20):
-            act(world, supply)
-        supply.set_on(False)
+            act(world, around)
+        around.set_all(False)
         if not world.engines:
             world.start_engine()
         for _ in range(40):  # Pauses between two checks grow meanwhile.
@@ -146,14 +174,14 @@ def test_no_run_whose_condition_is_met_waits_longer_than_the_settling_time(
             clock.suspend_ms(900_000)
             advance(world, 0)
         waited.update(find_waiting(world))
-        supply.set_on(True)
+        around.set_all()
         for key in world.engines:
             world.engines[key][0].conditions.hear()
         for _ in range(SETTLE_S + 1):
             advance(world, 1)
         assert find_waiting(world) == [], "a run still waits although its condition is met"
 
-    assert waited["mains"], "nothing ever waited"
+    assert waited.keys() >= {"mains", "online", "cheap"}, "nothing ever waited"
 
 
 def advance(world: World, seconds: int) -> None:
@@ -165,15 +193,16 @@ def advance(world: World, seconds: int) -> None:
 
 
 def find_waiting(world: World) -> list[str]:
-    """The schedules whose runs wait for the supply."""
+    """The schedules whose runs wait for a condition that is not the opposite of another."""
     rows = world.look(
         """SELECT s.name FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
-           WHERE e.waiting_for = 'ac-power' AND e.status = 'queued'"""
+           WHERE e.waiting_for IN ('ac-power', 'online', 'unmetered')
+               AND e.status = 'queued'"""
     )
     return [name for (name,) in rows]
 
 
-def check_conditions(world: World, supply: Supply) -> Counter[str]:
+def check_conditions(world: World, around: Surroundings) -> Counter[str]:
     rows = world.look(
         """SELECT s.name, e.status, e.reason, e.due_at, e.claimed_at, e.finished_at, e.waiting_for
            FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id
@@ -188,9 +217,10 @@ def check_conditions(world: World, supply: Supply) -> Counter[str]:
         if claimed_ms is not None:
             seen["started"] += 1
             assert name != "unknown"
-            assert supply.was(name != "battery", from_ms=claimed_ms - FRESH_MS, to_ms=claimed_ms), (
-                f"{name} started at {claimed_ms} although its condition was not met"
-            )
+            for condition in needs[name]:
+                assert around.met(condition, from_ms=claimed_ms - FRESH_MS, to_ms=claimed_ms), (
+                    f"{name} started at {claimed_ms} although {condition} was not met"
+                )
         if reason == "condition":
             seen[status] += 1
             assert status == "skipped"

@@ -15,7 +15,7 @@ from edgecron.model.job import Job
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from tests.simulation.invariants import check, read_all
-from tests.simulation.test_simulated_conditions import FRESH_MS, Supply, act
+from tests.simulation.test_simulated_conditions import FRESH_MS, Surroundings, act
 from tests.simulation.test_simulation import START_MS, Plans, quiesce
 from tests.simulation.world import World
 from tests.support.clock import FakeClock
@@ -51,6 +51,7 @@ SPECS = (
     spec("mains", "ac-power", lasts_s=2),
     spec("battery", "not:ac-power", lasts_s=3),
     spec("both", "ac-power", lasts_s=1, needs=("not:exists:/run/busy",)),
+    spec("online", "online", "unmetered", lasts_s=2),
     spec("never", "exists:/run/busy", lasts_s=1),
     spec("spread", lasts_s=2),
     spec("jittered", lasts_s=2, jitter_s=90.0),
@@ -60,6 +61,15 @@ SPECS = (
     spec("skipping", "ac-power", lasts_s=1, catch_up=CatchUp.SKIP),
     spec("retried", lasts_s=1, code=1, retries=2, retry_delay_s=30.0),
 )
+
+
+CONDITIONS = {
+    "mains": ("ac-power",),
+    "battery": ("not:ac-power",),
+    "both": ("ac-power",),
+    "online": ("online", "unmetered"),
+    "skipping": ("ac-power",),
+}
 
 
 def openings(after_ms: int, until_ms: int) -> set[int]:
@@ -83,7 +93,7 @@ def test_each_window_has_at_most_one_run_which_starts_within_it(tmp_path: Path, 
     world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS, clock=fake)
     world.hosting = machine.hosting()
     world.fix_seed()
-    supply = Supply(machine)
+    around = Surroundings(machine)
     with Client(world.path, clock=world.clock) as client:
         client.add_all(SPECS)
     world.crash_chance = world.random.choice((0.0, 0.01, 0.05))
@@ -91,8 +101,8 @@ def test_each_window_has_at_most_one_run_which_starts_within_it(tmp_path: Path, 
     world.peer_chance = world.random.choice((0.0, 0.05))
 
     for _ in range(500):
-        act(world, supply)
-    supply.set_on(True)
+        act(world, around)
+    around.set_all()
     opens_ms = min(openings(fake.now_ms(), fake.now_ms() + DAY_MS))
     fake.advance_ms(opens_ms - fake.now_ms())
     removed_ms = quiesce(world, SPECS)
@@ -100,12 +110,12 @@ def test_each_window_has_at_most_one_run_which_starts_within_it(tmp_path: Path, 
 
     model: dict[str, Plans] = {one.name: openings for one in SPECS}
     check(world, model, made_ms=START_MS, until_ms=removed_ms)
-    seen = check_windows(world, supply)
+    seen = check_windows(world, around)
     assert seen["started"], "nothing was ever started"
     assert seen["missed"] or seen["condition"], "every window had a run"
 
 
-def check_windows(world: World, supply: Supply) -> Counter[str]:
+def check_windows(world: World, around: Surroundings) -> Counter[str]:
     claimed: dict[tuple[int, str], int] = {
         (id_, name): claimed_ms
         for id_, name, claimed_ms in world.look(
@@ -127,9 +137,8 @@ def check_windows(world: World, supply: Supply) -> Counter[str]:
         assert name != "never"
         if row["attempt"] == 1:
             first_attempts[name, plan_ms] += 1
-            if name in ("mains", "battery", "both", "skipping"):
-                is_on = name != "battery"
-                assert supply.was(is_on, from_ms=at_ms - FRESH_MS, to_ms=at_ms), f"{row}"
+            for condition in CONDITIONS.get(name, ()):
+                assert around.met(condition, from_ms=at_ms - FRESH_MS, to_ms=at_ms), f"{row}"
     twice = [key for key, count in first_attempts.items() if count > 1]
     assert not twice, f"two runs in a window: {twice[:5]}"
     return seen

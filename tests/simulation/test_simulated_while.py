@@ -11,7 +11,7 @@ from edgecron.client import Client
 from edgecron.model.choices import WhileLost
 from edgecron.planning.condition_answers import LOST_MS
 from tests.simulation.invariants import check
-from tests.simulation.test_simulated_conditions import Supply
+from tests.simulation.test_simulated_conditions import Surroundings
 from tests.simulation.test_simulation import START_MS, model_of, quiesce, spec
 from tests.simulation.world import Body, World
 from tests.support.clock import FakeClock
@@ -36,12 +36,12 @@ SPECS = (
 )
 
 
-def unmet_spans(supply: Supply, *, until_ms: int) -> list[tuple[int, int]]:
+def unmet_spans(around: Surroundings, *, until_ms: int) -> list[tuple[int, int]]:
     """The spans without mains, from and to."""
-    ends = [at_ms for at_ms, _ in supply.changes[1:]] + [until_ms]
+    ends = [at_ms for at_ms, _ in around.changes["ac-power"][1:]] + [until_ms]
     return [
         (from_ms, to_ms)
-        for (from_ms, is_on), to_ms in zip(supply.changes, ends, strict=True)
+        for (from_ms, is_on), to_ms in zip(around.changes["ac-power"], ends, strict=True)
         if not is_on and to_ms > from_ms
     ]
 
@@ -76,14 +76,14 @@ def test_no_run_works_long_without_its_condition_and_none_stays_suspended(
     world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS, clock=clock)
     world.hosting = machine.hosting()
     world.fix_seed()
-    supply = Supply(machine)
+    around = Surroundings(machine)
     with Client(world.path, clock=world.clock) as client:
         client.add_all(SPECS)
     world.start_engine()
     for _ in range(300):
         dice = world.random.random()
         if dice < 0.05:
-            supply.set_on(world.random.random() < 0.5)
+            around.set("ac-power", world.random.random() < 0.5)
         elif dice < 0.07:
             machine.hang("/mnt/nas")
         elif dice < 0.12:
@@ -97,13 +97,13 @@ def test_no_run_works_long_without_its_condition_and_none_stays_suspended(
             world.step(key)
         world.clock.advance_ms(world.random.choice((200, 1000, STEP_MS)))
     machine.answer()
-    supply.set_on(True)
+    around.set_all()
     world.settle()
     removed_ms = quiesce(world, SPECS)
 
     check(world, model_of(SPECS), made_ms=START_MS, until_ms=removed_ms)
     assert not [body for body in world.bodies if body.suspended_ms is not None]
-    spans = merged(unmet_spans(supply, until_ms=world.clock.now_ms()))
+    spans = merged(unmet_spans(around, until_ms=world.clock.now_ms()))
     for body in world.bodies:
         if body.schedule in ("ended", "suspended"):
             for span in spans:
