@@ -224,3 +224,23 @@ def test_hostile_text_of_a_schedule_does_no_harm(scene: Scene) -> None:
 
     assert "\\x1b]52;c;eA==\\x07 [red]\\u202ebold[/] \\x9b2J" in shown
     assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(shown)
+
+
+def test_excluded_times_are_shown_beside_the_next_runs(scene: Scene, tmp_path: Path) -> None:
+    calendar = tmp_path / "vacation.ics"
+    days = "".join(
+        f"BEGIN:VEVENT\r\nUID:{day}\r\nDTSTART;VALUE=DATE:{day}\r\nEND:VEVENT\r\n"
+        for day in ("20261122", "20261123")
+    )
+    calendar.write_text(f"BEGIN:VCALENDAR\r\n{days}END:VCALENDAR\r\n")
+    policies = Policies(between=("08:00-20:00",), except_days=(str(calendar),))
+    with scene.client() as client:
+        spec = make_spec("closed", "0 12,22 * * *", timezone="UTC")
+        client.add(replace(spec, policies=policies))
+
+    text = text_of(scene, "closed")
+
+    assert "vacation.ics" in text
+    assert " = 2026-11-22" not in text
+    excluded = [line for line in text.splitlines() if "excluded" in line]
+    assert any("5 times until 2026-11-23 22:00:00" in line for line in excluded)
