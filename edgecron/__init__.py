@@ -32,35 +32,76 @@ __built__ = "2026-05-01"
 
 if TYPE_CHECKING:
     from edgecron.base.errors import (
+        AlreadyExists,
+        Cancelled,
+        Conflict,
+        DatabaseBusy,
+        DatabaseDamaged,
+        DatabaseFull,
+        DatabaseGone,
+        DatabaseUnusable,
         EdgecronError,
+        InvalidInput,
         InvalidTrigger,
+        NotFound,
         ResultLost,
         RunFailed,
+        SchemaTooNew,
+        SupervisorUnavailable,
         UnknownTimezone,
+        Unreadable,
     )
     from edgecron.base.function_errors import Retry, Skip
     from edgecron.embedding.context import RunContext
+    from edgecron.embedding.entry import Entry
     from edgecron.embedding.events import RunEvent
     from edgecron.embedding.job import Job
     from edgecron.embedding.run import Run
     from edgecron.embedding.scheduler import Scheduler
+    from edgecron.embedding.subscriptions import EventStream, Subscription
+    from edgecron.model.choices import Cause, Reason, Status
     from edgecron.model.claim import Upstream
+    from edgecron.model.run import Progress
+    from edgecron.model.schedule import Schedule
+    from edgecron.planning.retention import Retention
     from edgecron.triggers import Trigger, at, cron, every, parse_trigger
 
 _HOME = {
+    "AlreadyExists": "edgecron.base.errors",
+    "Cancelled": "edgecron.base.errors",
+    "Cause": "edgecron.model.choices",
+    "Conflict": "edgecron.base.errors",
+    "DatabaseBusy": "edgecron.base.errors",
+    "DatabaseDamaged": "edgecron.base.errors",
+    "DatabaseFull": "edgecron.base.errors",
+    "DatabaseGone": "edgecron.base.errors",
+    "DatabaseUnusable": "edgecron.base.errors",
     "EdgecronError": "edgecron.base.errors",
+    "Entry": "edgecron.embedding.entry",
+    "EventStream": "edgecron.embedding.subscriptions",
+    "InvalidInput": "edgecron.base.errors",
     "InvalidTrigger": "edgecron.base.errors",
     "Job": "edgecron.embedding.job",
+    "NotFound": "edgecron.base.errors",
+    "Progress": "edgecron.model.run",
+    "Reason": "edgecron.model.choices",
     "ResultLost": "edgecron.base.errors",
+    "Retention": "edgecron.planning.retention",
     "Retry": "edgecron.base.function_errors",
     "Run": "edgecron.embedding.run",
     "RunContext": "edgecron.embedding.context",
     "RunEvent": "edgecron.embedding.events",
     "RunFailed": "edgecron.base.errors",
+    "Schedule": "edgecron.model.schedule",
     "Scheduler": "edgecron.embedding.scheduler",
+    "SchemaTooNew": "edgecron.base.errors",
     "Skip": "edgecron.base.function_errors",
+    "Status": "edgecron.model.choices",
+    "Subscription": "edgecron.embedding.subscriptions",
+    "SupervisorUnavailable": "edgecron.base.errors",
     "Trigger": "edgecron.triggers",
     "UnknownTimezone": "edgecron.base.errors",
+    "Unreadable": "edgecron.base.errors",
     "Upstream": "edgecron.model.claim",
     "at": "edgecron.triggers",
     "cron": "edgecron.triggers",
@@ -69,19 +110,41 @@ _HOME = {
 }
 
 __all__ = [
+    "AlreadyExists",
+    "Cancelled",
+    "Cause",
+    "Conflict",
+    "DatabaseBusy",
+    "DatabaseDamaged",
+    "DatabaseFull",
+    "DatabaseGone",
+    "DatabaseUnusable",
     "EdgecronError",
+    "Entry",
+    "EventStream",
+    "InvalidInput",
     "InvalidTrigger",
     "Job",
+    "NotFound",
+    "Progress",
+    "Reason",
     "ResultLost",
+    "Retention",
     "Retry",
     "Run",
     "RunContext",
     "RunEvent",
     "RunFailed",
+    "Schedule",
     "Scheduler",
+    "SchemaTooNew",
     "Skip",
+    "Status",
+    "Subscription",
+    "SupervisorUnavailable",
     "Trigger",
     "UnknownTimezone",
+    "Unreadable",
     "Upstream",
     "__version__",
     "at",
