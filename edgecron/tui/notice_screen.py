@@ -27,7 +27,7 @@ _STYLES = {
 }
 _COLUMNS = (
     Column("TIME", 12, 12),
-    Column("EVENT", 8, 25, share=1),
+    Column("EVENT", 14, 25, share=1),
     Column("SCHEDULE", 8, 28, share=2),
     Column("RUN", 4, 9, drop=2, is_right=True),
     Column("STATUS", 8, 8),
