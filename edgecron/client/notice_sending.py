@@ -38,6 +38,7 @@ from edgecron.model.notices import (
     Watched,
 )
 from edgecron.planning.notices import (
+    HOUR_MS,
     MOST_USUAL_RUNS,
     grouped_until,
     held_until,
@@ -62,6 +63,7 @@ _STALL_AGAIN_MS = 86_400_000  # an engine that is still stalled is told again
 _MOST_AT_ONCE = 500
 _BEHIND_MS = 1_000  # a new notice is sent after one of its rule that is tried again
 _MOST_BEHIND_MS = 3_600_000  # only so long, as that one can be unwanted itself
+_PING_PAUSE_MS = 300_000  # the longest pause of pings: their monitor expects them often
 _UNREAD_MS = 600_000  # the longest pause between two looks at a configuration that can't be read
 _NICE = 5  # Running jobs come first.
 _SENDERS = 8  # threads: a broken channel does not hold up the others
@@ -232,7 +234,12 @@ class NoticeSender:
         line.letters.clear()
         # The oldest counts the tries of all.
         tried = line.replaced or notices
-        retry_ms = retry_at(tried[0].tries + 1, at_ms=tried[0].at_ms, now_ms=now_ms)
+        retry_ms = retry_at(
+            tried[0].tries + 1,
+            at_ms=tried[0].at_ms,
+            now_ms=now_ms,
+            longest_ms=_PING_PAUSE_MS if self._is_ping(tried[0]) else HOUR_MS,
+        )
         ids = [one.id for one in tried]
         outbox.note_not_sent(database, ids, error=error.message, retry_ms=retry_ms)
 
@@ -261,10 +268,11 @@ class NoticeSender:
         first, now_ms = notices[0], self._now_ms()
         channel = self._channels.get(first.rule)
         if channel is None:
-            retry_ms = retry_at(first.tries + 1, at_ms=first.at_ms, now_ms=now_ms)
-            soon_ms = None if retry_ms is None else min(retry_ms, now_ms + _UNREAD_MS)
+            retry_ms = retry_at(
+                first.tries + 1, at_ms=first.at_ms, now_ms=now_ms, longest_ms=_UNREAD_MS
+            )
             ids = [one.id for one in notices]
-            outbox.note_not_sent(self._client.store, ids, error=outbox.UNREAD, retry_ms=soon_ms)
+            outbox.note_not_sent(self._client.store, ids, error=outbox.UNREAD, retry_ms=retry_ms)
             return None
         if self._is_ping(first):
             return self._prepare_pings(notices, channel)

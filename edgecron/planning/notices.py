@@ -353,14 +353,14 @@ def grouped_until(last_sent_ms: int | None, *, now_ms: int) -> int | None:
     return last_sent_ms + GROUP_MS
 
 
-def retry_at(tries: int, *, at_ms: int, now_ms: int) -> int | None:
+def retry_at(tries: int, *, at_ms: int, now_ms: int, longest_ms: int = HOUR_MS) -> int | None:
     """When a notice that could not be sent is tried again; None: it is given up.
 
-    The pauses double, from 15 seconds to an hour. `at_ms` is the instant of its event.
+    The pauses double, from 15 seconds to `longest_ms`. `at_ms` is the instant of its event.
     """
     if now_ms - at_ms >= GIVE_UP_MS:
         return None
-    return now_ms + min(_FIRST_RETRY_MS << min(tries - 1, 10), HOUR_MS)
+    return now_ms + min(_FIRST_RETRY_MS << min(tries - 1, 10), longest_ms)
 
 
 class PingPlan(NamedTuple):
