@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.edits import Edit, FileEdit
 
-from .hunts import CLOCKS, CRASHES, CUTS, EVERY_CALL, fails
+from .hunts import CLOCKS, CRASHES, CUTS, EVERY_CALL, STORIES, fails
 from .mutation import Hunt, Mutation
 
 _CLAIMS = "tests/store/test_store_claims.py"
@@ -145,5 +145,45 @@ ALL: tuple[Mutation, ...] = (
             ),
         ),
         hunt=Hunt(tests=(EVERY_CALL, CRASHES, CUTS), says=fails("I5") + "|AssertionError: lost"),
+    ),
+    Mutation(
+        name="key-is-looked-up",
+        guard="a run by hand with a key is queued once, by the look-up and by the index",
+        proves=("I23",),
+        edits=(
+            Edit(function="_enqueue", old="if wanted.is_keyed else []", new="if False else []"),
+            FileEdit(
+                file="store/sqlite/schema.sql",
+                old="CREATE UNIQUE INDEX executions_keyed",
+                new="CREATE INDEX executions_keyed",
+            ),
+        ),
+        hunt=Hunt(tests=(STORIES,), says=fails("I23")),
+    ),
+    Mutation(
+        name="acknowledged-before-commit",
+        guard="a run by hand is acknowledged only if it was committed",
+        proves=("I23",),
+        edits=(
+            Edit(
+                function="enqueue_together",
+                old="with database.transaction(is_synced=is_synced):",
+                new="with database.rehearsal():",
+            ),
+        ),
+        hunt=Hunt(tests=(STORIES,), says=fails("I23")),
+    ),
+    Mutation(
+        name="group-is-whole",
+        guard="all runs of a group are queued",
+        proves=("I23",),
+        edits=(
+            Edit(
+                function="_enqueue",
+                old="for fire in wanted.fires:",
+                new="for fire in wanted.fires[:2]:",
+            ),
+        ),
+        hunt=Hunt(tests=(STORIES,), says=fails("I23")),
     ),
 )

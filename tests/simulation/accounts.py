@@ -6,6 +6,7 @@ Read with `invariants`, whose numbers are used; nothing here shares code with ed
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from tests.simulation.counted import check_counts
@@ -244,3 +245,43 @@ def check_unchanged(before: list[Row], now: list[Row], *, newest: set[int] | Non
 
 def _same(row: Row, after: Row) -> bool:
     return all(row[name] == value for name, value in after.items())
+
+
+_KEYED = len("manual:") + 32  # letters of the fire key of a run that somebody gave a key
+
+
+def check_enqueued(
+    acknowledged: Sequence[tuple[str | None, int, tuple[int, ...]]],
+    rows: Mapping[int, Row],
+    *,
+    gone: Set[int],
+    sizes: Set[int],
+) -> None:
+    """I23: acknowledged runs by hand have rows, a key has one fire, and a group is whole.
+
+    Retention may have removed those that are `gone`, and their keys with them.
+    """
+    of_key: dict[tuple[int, str], tuple[int, ...]] = {}
+    for key, count, ids in acknowledged:
+        lost = [id_ for id_ in ids if id_ not in rows]
+        assert not lost, f"I23 acknowledged runs are lost: {lost}"
+        is_whole = len(set(ids)) == len(ids) >= count and len(ids) % count == 0
+        assert is_whole, f"I23 {count} fires became the runs {ids}"
+        if key is not None and gone.isdisjoint(ids):
+            first = of_key.setdefault((rows[ids[0]]["schedule_id"], key), ids)
+            assert first == ids, f"I23 key {key} gave {first}, then {ids}"
+    by_hand = [row for row in rows.values() if row["cause"] == "manual"]
+    keyed = Counter(
+        (row["schedule_id"], row["scope_kind"], row["scope_id"], row["fire_key"])
+        for row in by_hand
+        if len(row["fire_key"]) == _KEYED and row["id"] not in gone
+    )
+    twice = [fire for fire, count in keyed.items() if count > 1]
+    assert not twice, f"I23 a key was run twice: {twice}"
+    groups = Counter(
+        (row["fire_key"].partition(".")[0], row["scope_kind"], row["scope_id"])
+        for row in by_hand
+        if len(row["fire_key"]) != _KEYED
+    )
+    torn = {group: count for group, count in groups.items() if count not in {1, *sizes}}
+    assert not torn, f"I23 parts of groups of {sizes} are there: {torn}"

@@ -15,6 +15,7 @@ from tests.simulation.accounts import (
     check_after,
     check_attempts,
     check_coverage,
+    check_enqueued,
     check_intervals,
     is_of_events,
 )
@@ -46,6 +47,7 @@ TABLE = {
     20: (END, "engines that are told to wait or to stop leave no command behind"),
     21: (ALWAYS, "integrity_check and foreign_key_check; at the end with each index"),
     22: (END, "doctor finds no problem but that no engine lives"),
+    23: (ALWAYS, "acknowledged runs by hand have rows, a key has one fire, a group is whole"),
 }
 _NEVER = 1 << 62
 
@@ -80,6 +82,9 @@ class Judge(Witness):
             self._check_row(self.rows[id_])
         self._check_bodies(changed)
         self._check_fires(changed)
+        check_enqueued(
+            self.asked.acknowledged, self.rows, gone=self.gone, sizes=self.asked.group_sizes
+        )
         by_life: dict[int, list[Row]] = defaultdict(list)
         for row in self.rows.values():
             by_life[row["schedule_id"]].append(row)

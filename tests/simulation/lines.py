@@ -17,6 +17,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
 from edgecron.formats.document_values import Document, Wanted
 from edgecron.model.choices import Status
+from edgecron.model.run import RunOptions
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
 from tests.simulation.daemons import BUSY_WAIT_S
@@ -92,6 +93,20 @@ class People:
 
     def run(self, name: str) -> None:
         self.begin("run", lambda client: client.run_now(name))
+
+    def enqueue(
+        self, name: str, *, count: int = 1, key: str | None = None, delay_s: float | None = None
+    ) -> None:
+        """Ask for runs, and put down those that were acknowledged."""
+
+        def act(client: Client) -> None:
+            payloads = [None] * count
+            options = RunOptions(delay_s=delay_s)
+            ids = client.enqueue(name, payloads, key=key, options=options)
+            self.asked.acknowledged.append((key, count, tuple(ids)))
+
+        self.asked.group_sizes.add(count)
+        self.begin("enqueue", act)
 
     def pause(self, name: str, *, for_ms: int | None = None) -> None:
         until = None if for_ms is None else from_ms(self.machine.clock.now_ms() + for_ms)

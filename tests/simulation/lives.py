@@ -196,8 +196,10 @@ class Life:
         people, random = self.people, self.random
         name = random.choice(sorted(self.specs))
         spec, dice = self.specs[name], random.random()
-        if dice < 0.20:
+        if dice < 0.12:
             people.run(name)
+        elif dice < 0.20:
+            self._enqueue(name)
         elif dice < 0.32:
             people.cancel(random.randrange(100))
         elif dice < 0.36:
@@ -236,6 +238,17 @@ class Life:
             people.apply(names, priority=priority)
         else:
             people.replace(spec)
+
+    def _enqueue(self, name: str) -> None:
+        """A program asks for runs: later, with a key that others gave, or in a group."""
+        random = self.random
+        key = random.choice((None, "a", "b"))
+        self.people.enqueue(
+            name,
+            count=1 if key is not None else random.choice((1, 3)),
+            key=key,
+            delay_s=random.choice((None, 5.0, 40.0)),
+        )
 
     # The end.
 

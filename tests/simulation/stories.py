@@ -143,6 +143,24 @@ def _change(life: Life) -> None:
     life.run(8_000)
 
 
+def _enqueue(life: Life) -> None:
+    """Programs call a task: now, later, in groups, and several times with one key."""
+    people = life.people
+    life.run(1_000)
+    people.enqueue("task")
+    people.enqueue("task", key="k")
+    people.enqueue("task", key="k")
+    people.enqueue("task", delay_s=4.0)
+    life.run(1_500)
+    people.enqueue("task", count=3)
+    people.enqueue("one", count=3, delay_s=2.0)
+    people.enqueue("task", key="k")
+    life.run(3_000)
+    people.enqueue("task", key="later", delay_s=3.0)
+    people.enqueue("task", key="later", delay_s=3.0)
+    life.run(9_000)
+
+
 STORIES: Mapping[str, Story] = {
     "fire": Story(specs=(_one("plain", 5, lasts_s=1),), tell=_just_run(11_000)),
     "two-engines": Story(specs=(_one("plain", 5, lasts_s=2),), tell=_just_run(11_000), engines=2),
@@ -203,6 +221,14 @@ STORIES: Mapping[str, Story] = {
         tell=_lose_all,
     ),
     "backfill": Story(specs=(_one("failing", 5, lasts_s=1, code=1),), tell=_backfill),
+    "enqueue": Story(
+        specs=(
+            _after("task", "on demand", lasts_s=1, overlap=Overlap.ALLOW, retries=1,
+                   retry_delay_s=1.0, retry_factor=1.0),
+            _after("one", "on demand", lasts_s=1, overlap=Overlap.ALLOW, max_running=1),
+        ),
+        tell=_enqueue,
+    ),
     "people": Story(
         specs=(_one("plain", 5, lasts_s=1), _one("other", 6, lasts_s=1)), tell=_change
     ),

@@ -32,6 +32,9 @@ class Asked:
     anchor_ms: int
     specs: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
     touched_ms: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    # Of `enqueue`: the key, how many fires, and the ids of all their runs.
+    acknowledged: list[tuple[str | None, int, tuple[int, ...]]] = field(default_factory=list)
+    group_sizes: set[int] = field(default_factory=set)
     moved: set[str] = field(default_factory=set)  # of which a fire was to start at another time
 
     def note(self, spec: ScheduleSpec) -> None:
