@@ -135,6 +135,7 @@ class RunWatch:
     def _is_news(self, pending: PendingEvent, run_id: int) -> bool:
         told = self._told.get(run_id, _Told.NOTHING)
         if pending.kind == "skipped":
+            self._told.pop(run_id, None)
             self._ended.add(run_id)
             return True  # A range of skipped fires can grow.
         if run_id in self._ended:

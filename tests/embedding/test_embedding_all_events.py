@@ -15,7 +15,7 @@ from queue import Queue
 import apsw
 import pytest
 
-from edgecron import RunEvent, Scheduler
+from edgecron import RunEvent, Scheduler, Skip
 from edgecron.client import Client
 
 BOUND_S = 20.0
@@ -205,3 +205,24 @@ def test_a_gap_with_many_ends_keeps_the_newest(scheduler: Scheduler, count: int)
         while found[-1].run_id < count:
             found += take(told, 1)
     assert len(found) + sum(one.dropped for one in found) == count
+
+
+def test_a_run_that_its_function_skips_is_told_once(scheduler: Scheduler) -> None:
+    @scheduler.job("@daily")
+    def skip() -> None:
+        raise Skip("no new files")
+
+    @scheduler.job("@daily")
+    def poll() -> None:
+        """Do nothing."""
+
+    told: Queue[RunEvent] = Queue()
+    with scheduler.subscribe(told.put), scheduler:
+        skip.run_now().wait(BOUND_S)
+        assert [one.kind for one in take(told, 2)] == ["started", "skipped"]
+        with other_engine(scheduler.path):  # Its writes let the subscribers look again.
+            for _ in range(3):
+                poll.run_now().wait(BOUND_S)
+                assert [one.schedule for one in take(told, 2)] == ["poll", "poll"]
+
+    assert told.empty()
