@@ -13,7 +13,7 @@ from edgecron.base.safetext import clean
 from edgecron.base.units import format_duration_ms, format_ms, from_ms
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import Message
-from edgecron.model.choices import Status
+from edgecron.model.choices import Reason, Status
 from edgecron.model.notices import STALLED, NewNotice, Notice, NoticeEvent
 from edgecron.store.sqlite.notices import find_engine_end
 from edgecron.triggers import load_zone
@@ -157,7 +157,7 @@ def _end_path(detail: Mapping[str, object]) -> str:
     run = detail.get("run")
     if not isinstance(run, dict):
         return "/fail"
-    if run.get("status") == "success":
+    if run.get("status") == Status.SUCCESS or run.get("reason") == Reason.DECLINED:
         return ""
     code = run.get("exit_code")
     return f"/{code}" if isinstance(code, int) and 0 < code < 256 else "/fail"

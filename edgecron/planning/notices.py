@@ -241,7 +241,7 @@ def _judge_each_run(rule: NotifyRule, happening: Happening, judged: Judged) -> N
         return
     if happening.status == Status.RUNNING:
         event = NoticeEvent.STARTED
-    elif happening.status == Status.SKIPPED:
+    elif happening.status == Status.SKIPPED:  # A run that its function skipped is `declined`.
         return  # Its monitor misses the ping by itself.
     if event not in rule.events or (rule.needs_output and not happening.has_output):
         return

@@ -18,8 +18,8 @@ from edgecron.client.notice_sending import NoticeSender, send_heartbeats
 from edgecron.client.resources import answer_object, read_answer, resource_types
 from edgecron.engine.step import Hosting
 from edgecron.formats.config import load
-from edgecron.model.choices import CatchUp, JobKind
-from edgecron.model.claim import Stall
+from edgecron.model.choices import CatchUp, JobKind, Reason, Status
+from edgecron.model.claim import Outcome, Stall
 from edgecron.model.job import Job
 from edgecron.model.notices import NewNotice, Notice
 from edgecron.model.options import Policies
@@ -416,6 +416,29 @@ def test_pings_go_out_at_each_start_and_end(mailbox: Open) -> None:
     assert sorted(sent) == [("bad", "/7"), ("bad", "/start"), ("good", ""), ("good", "/start")]
     runs = {letter.schedule: letter.run for letter in box.letters}
     assert len({letter.run for letter in box.letters}) == len(runs) == 2
+
+
+def test_a_run_that_its_function_skips_sends_no_notice_and_pings_its_end(mailbox: Open) -> None:
+    monitor = '[notify.mon]\nping = "http://127.0.0.1:1/{schedule}"\n'
+    box = mailbox(f"{OPS}{monitor}")
+    box.story.add("job", "0 * * * *", lasts_s=600)
+    box.pass_s(3600)
+    [run] = box.story.client.store.find_running()
+    skipped = Outcome(
+        execution_id=run.execution_id,
+        lease_token=run.lease_token,
+        status=Status.SKIPPED,
+        reason=Reason.DECLINED,
+        error_msg="no new files",
+        finished_ms=box.story.world.clock.now_ms(),
+    )
+
+    box.story.client.store.finish([skipped], now_ms=skipped.finished_ms)
+    told = box.deliver()
+
+    assert [letter.path for letter in box.letters] == ["/start", ""]
+    assert told == [""]
+    assert [one.event for one in box.notices()] == ["started", "ended"]
 
 
 def test_a_removed_rule_sends_nothing_more(mailbox: Open) -> None:

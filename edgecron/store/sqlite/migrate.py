@@ -59,6 +59,7 @@ SCRIPTS = (
     "0037_noted_again.sql",
     "0038_whole_rules.sql",
     "0039_enqueued.sql",
+    "0040_declined.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 
@@ -113,11 +114,12 @@ WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrup
     OR NEW.status = 'success' AND (NEW.flags LIKE '%"stalled"%' OR EXISTS (
         SELECT 1 FROM incidents WHERE schedule_id = NEW.schedule_id) OR EXISTS (
         SELECT 1 FROM happenings WHERE schedule_id = NEW.schedule_id))
-    OR NEW.status NOT IN ('queued', 'skipped')
+    OR (NEW.status NOT IN ('queued', 'skipped') OR NEW.reason = 'declined')
         AND EXISTS (SELECT 1 FROM notify_rules WHERE wants_runs))
 BEGIN
     INSERT INTO happenings (at, status, schedule_id, execution_id)
-    VALUES (coalesce(NEW.finished_at, NEW.claimed_at), NEW.status, NEW.schedule_id, NEW.id);
+    VALUES (coalesce(NEW.finished_at, NEW.claimed_at),
+        iif(NEW.reason = 'declined', 'declined', NEW.status), NEW.schedule_id, NEW.id);
 END""",
     """CREATE TRIGGER executions_noted_new AFTER INSERT ON executions
 WHEN NEW.status IN ('skipped', 'running') AND EXISTS (SELECT 1 FROM notify_rules)
@@ -214,6 +216,18 @@ END""",
 WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrupted')
     OR NEW.status = 'skipped' AND NEW.reason IN ('misfire', 'condition')
     OR NEW.status = 'success' AND (EXISTS (
+        SELECT 1 FROM incidents WHERE schedule_id = NEW.schedule_id) OR EXISTS (
+        SELECT 1 FROM happenings WHERE schedule_id = NEW.schedule_id))
+    OR NEW.status NOT IN ('queued', 'skipped')
+        AND EXISTS (SELECT 1 FROM notify_rules WHERE wants_runs))
+BEGIN
+    INSERT INTO happenings (at, status, schedule_id, execution_id)
+    VALUES (coalesce(NEW.finished_at, NEW.claimed_at), NEW.status, NEW.schedule_id, NEW.id);
+END""",
+    """CREATE TRIGGER executions_noted AFTER UPDATE OF status, missed_count ON executions
+WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrupted')
+    OR NEW.status = 'skipped' AND NEW.reason IN ('misfire', 'condition')
+    OR NEW.status = 'success' AND (NEW.flags LIKE '%"stalled"%' OR EXISTS (
         SELECT 1 FROM incidents WHERE schedule_id = NEW.schedule_id) OR EXISTS (
         SELECT 1 FROM happenings WHERE schedule_id = NEW.schedule_id))
     OR NEW.status NOT IN ('queued', 'skipped')

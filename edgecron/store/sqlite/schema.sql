@@ -440,11 +440,12 @@ WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrup
     OR NEW.status = 'success' AND (NEW.flags LIKE '%"stalled"%' OR EXISTS (
         SELECT 1 FROM incidents WHERE schedule_id = NEW.schedule_id) OR EXISTS (
         SELECT 1 FROM happenings WHERE schedule_id = NEW.schedule_id))
-    OR NEW.status NOT IN ('queued', 'skipped')
+    OR (NEW.status NOT IN ('queued', 'skipped') OR NEW.reason = 'declined')
         AND EXISTS (SELECT 1 FROM notify_rules WHERE wants_runs))
 BEGIN
     INSERT INTO happenings (at, status, schedule_id, execution_id)
-    VALUES (coalesce(NEW.finished_at, NEW.claimed_at), NEW.status, NEW.schedule_id, NEW.id);
+    VALUES (coalesce(NEW.finished_at, NEW.claimed_at),
+        iif(NEW.reason = 'declined', 'declined', NEW.status), NEW.schedule_id, NEW.id);
 END;
 
 CREATE TRIGGER executions_noted_new AFTER INSERT ON executions
