@@ -27,16 +27,15 @@ only in the line "(all)"; `edgecron history NAME` still shows them.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgecron.base.errors import NotFound, Unreadable, UsageError
+from edgecron.base.errors import UsageError
 from edgecron.base.values import replace
-from edgecron.cli.list_ import PAGE, add_page_arguments, read_limit, say_more
+from edgecron.cli.list_ import add_page_arguments, read_limit, say_more
 from edgecron.cli.session import Session
+from edgecron.client.stats import find_counted, stats_objects
 from edgecron.formats.value_texts import read_past
 from edgecron.model.choices import Status
-from edgecron.views.json_objects import instant
 from edgecron.views.phrases import size_words
 from edgecron.views.statistics import plot
 from edgecron.views.times import local_time, short_duration
@@ -86,18 +85,9 @@ def run(cli: Session, args: Namespace) -> int:
         found = replace(found, by_name={name: found.by_name[name] for name in names[:limit]})
     is_all = len(found.by_name) == len(names) and args.after is None
     if cli.is_json:
-        schedules = _find_schedules(client, found, args.name)
-        objects = [
-            _object(found, name, tally, schedules.get(name))
-            for name, tally in found.by_name.items()
-        ]
-        if args.name is None and is_all:
-            objects.append(_object(found, None, found.total, None))
-        elif args.name is not None and not objects:
-            objects = [_object(found, args.name, found.total, schedules.get(args.name))]
-        cli.put_json(objects)
+        cli.put_json(stats_objects(client, found, args.name, has_total=is_all))
     elif args.name is not None:
-        _put_one(cli, client, found, _find_schedules(client, found, args.name).get(args.name))
+        _put_one(cli, client, found, find_counted(client, found, args.name).get(args.name))
     else:
         if args.trend:
             _put_trends(cli, found)
@@ -111,19 +101,6 @@ def run(cli: Session, args: Namespace) -> int:
         cut = local_time(found.cut_at, zone=cli.zone())
         cli.say(f"there are more runs: only the newest are counted, from {cut} on")
     return 0
-
-
-def _find_schedules(client: Client, found: Tallied, name: str | None) -> dict[str, Schedule]:
-    """Return the shown schedules that still exist, by name."""
-    names = list(found.by_name) if name is None else [name]
-    if len(names) > PAGE:
-        return {schedule.name: schedule for schedule in client.schedule_page().schedules}
-    schedules = {}
-    for each in names:
-        # A schedule that was removed or can't be read: its runs are counted.
-        with suppress(NotFound, Unreadable):
-            schedules[each] = client.schedule(each)
-    return schedules
 
 
 def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
@@ -264,45 +241,3 @@ def _spread_words(spread: Spread | None) -> str:
         return ""
     median, p95, most = _cells(spread)
     return f"median {median}, 95 of 100 within {p95}, at most {most}"
-
-
-def _object(
-    found: Tallied, name: str | None, tally: Tally, schedule: Schedule | None
-) -> dict[str, Any]:
-    took, late = tally.duration_ms, tally.late_ms
-    ended = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
-    printed = found.output_bytes
-    trend = None if name is None else found.trends.get(name)
-    return {
-        "schedule": name,
-        "since_at": instant(found.since),
-        "counted_from_at": instant(found.cut_at or found.since),
-        "runs": tally.runs,
-        **{status.value: tally.counts.get(status, 0) for status in ended},
-        "retries": tally.retries,
-        "success_rate": tally.success_rate,
-        "skipped": sum(tally.skipped.values()),
-        "skipped_by_reason": tally.skipped,
-        "duration_median_ms": None if took is None else took.median,
-        "duration_p95_ms": None if took is None else took.p95,
-        "duration_max_ms": None if took is None else took.most,
-        "late_median_ms": None if late is None else late.median,
-        "late_p95_ms": None if late is None else late.p95,
-        "late_max_ms": None if late is None else late.most,
-        "output_median_bytes": None if printed is None else printed.median,
-        "output_max_bytes": None if printed is None else printed.most,
-        "ever": None
-        if schedule is None
-        else {
-            "runs": schedule.run_count,
-            **{status.value: count for status, count in schedule.counts.items()},
-        },
-        "trend": None
-        if trend is None
-        else {
-            "success_rates": list(trend.success_rates),
-            "durations_ms": list(trend.durations_ms),
-            "success_rate_before": trend.success_rate_before,
-            "duration_before_ms": trend.duration_before_ms,
-        },
-    }

@@ -31,6 +31,7 @@ from edgecron.http.streams import EVENTS
 from edgecron.model.choices import Status
 from edgecron.model.options import JOB_OPTIONS
 from edgecron.triggers.zones import LOCAL, zone_names
+from edgecron.views.explanation import Verdict
 
 if TYPE_CHECKING:
     from edgecron.client import Client
@@ -100,6 +101,40 @@ _ERROR = _record(
     optional=("type", "problems"),
 )
 
+_OBJECT: Shape = {"type": "object"}
+_OF_A_TIME = ("plan_at", "due_at", "source", "previous_at", "next_at", "revision")
+_WHY: Mapping[str, Shape] = {
+    "schedule": TEXT,
+    "at": nullable(INSTANT),
+    "verdict": _choice((*Verdict, "now")),
+    "answer": TEXT,
+    "runs": _several("Run"),
+    "outlook": nullable(_OBJECT),
+    **{name: nullable(INSTANT) for name in ("plan_at", "due_at", "previous_at", "next_at")},
+    "source": nullable(TEXT),
+    "revision": INTEGER,
+}
+_NUMBER: Shape = {"type": "number"}
+_SCHEDULE_STATS: Mapping[str, Shape] = {
+    "schedule": nullable(TEXT),
+    "since_at": INSTANT,
+    "counted_from_at": INSTANT,
+    **dict.fromkeys(
+        ("runs", "success", "failed", "cancelled", "interrupted", "retries", "skipped"), INTEGER
+    ),
+    "success_rate": nullable(_NUMBER),
+    "skipped_by_reason": _OBJECT,
+    **{
+        f"{what}_{how}_ms": nullable(INTEGER)
+        for what in ("duration", "late")
+        for how in ("median", "p95", "max")
+    },
+    "output_median_bytes": nullable(INTEGER),
+    "output_max_bytes": nullable(INTEGER),
+    "ever": nullable(_OBJECT),
+    "trend": nullable(_OBJECT),
+}
+
 ANSWERS: Mapping[str, Shape] = {
     "Document": DOCUMENT,
     "ListedSchedule": _record({key: _SCHEDULE[key] for key in _SCHEDULE if key not in _DETAILS}),
@@ -128,6 +163,17 @@ ANSWERS: Mapping[str, Shape] = {
     "Fired": _record({"runs": _several("Run")}),
     "Fire": _record(_FIRE),
     "Fires": _record({"fires": _several("Fire")}),
+    "Why": _record(
+        _WHY,
+        optional=("outlook", *_OF_A_TIME),
+        words="`answer` says it in sentences. `outlook` is there without a time, `plan_at` to"
+        " `revision` with one.",
+    ),
+    "Stats": _record(
+        {"stats": _several("ScheduleStats")},
+        words="For all schedules, the last object sums up all runs, and its schedule is null.",
+    ),
+    "ScheduleStats": _record(_SCHEDULE_STATS),
     "Output": _record(
         {
             "run": INTEGER,

@@ -7,7 +7,7 @@ from typing import Any
 from edgecron.client.plain_forms import INSTANT, Shape
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
-from edgecron.http import health, runs, schedules
+from edgecron.http import health, runs, schedules, why
 from edgecron.http.answer_objects import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH
 from edgecron.http.document_schema import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
 from edgecron.http.messages import JSON, MERGE_PATCH, Handler, Operation, Parameter, Route
@@ -81,6 +81,9 @@ _SCHEDULE = Parameter(name="schedule", shape=NAME, words="only runs of this sche
 _AFTER = Parameter(name="after", shape=NAME, words="those whose names come after this one")
 
 
+_AT = Parameter(name="at", shape=_TIME, words="this time instead of the last run and the next one")
+_COUNTED_SINCE = Parameter(name="since", shape=_TIME, words="count from this time on (7 days ago)")
+_TREND = Parameter(name="trend", shape=SWITCH, words="compare with the month before (false)")
 _LAST_EVENT = Parameter(
     name="Last-Event-ID",
     shape={"type": "string", "pattern": r"^(end|[0-9]{1,18})$"},
@@ -246,6 +249,28 @@ _SCHEDULES = (
     ),
     route(
         "GET",
+        f"{_ONE}/why",
+        why.get_why,
+        name="why",
+        words="Why a schedule ran, did not run, or will not run: the fields of why --json",
+        tag="schedules",
+        query=(_AT,),
+        answers={200: "Why"},
+        refusals=(404, 422),
+    ),
+    route(
+        "GET",
+        f"{_ONE}/stats",
+        why.get_stats,
+        name="statsOfSchedule",
+        words="Counts, durations and delays of the runs of a schedule: the fields of stats --json",
+        tag="schedules",
+        query=(_COUNTED_SINCE, _TREND),
+        answers={200: "Stats"},
+        refusals=(404, 422),
+    ),
+    route(
+        "GET",
         f"{_ONE}/next",
         runs.list_next,
         name="listNextOfSchedule",
@@ -278,6 +303,27 @@ _RUNS = (
         tag="runs",
         answers={200: "Run"},
         refusals=(404,),
+    ),
+    route(
+        "GET",
+        f"{_RUN}/why",
+        why.get_why_of_run,
+        name="whyRun",
+        words="Why a run ran or did not run: the fields of why --json",
+        tag="runs",
+        answers={200: "Why"},
+        refusals=(404,),
+    ),
+    route(
+        "GET",
+        f"{API}/stats",
+        why.get_stats,
+        name="stats",
+        words="Counts, durations and delays of runs by schedule: the fields of stats --json",
+        tag="runs",
+        query=(_COUNTED_SINCE, _TREND, _SCHEDULE),
+        answers={200: "Stats"},
+        refusals=(404, 422),
     ),
     route(
         "POST",

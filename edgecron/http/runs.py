@@ -33,8 +33,8 @@ def list_runs(client: Client, request: ApiRequest) -> Answer:
         statuses=tuple(Status(text) for text in request.query.get("status", ())),
         causes=tuple(Cause(text) for text in request.query.get("cause", ())),
         before_id=request.first("before"),
-        since=_instant(request, "since"),
-        until=_instant(request, "until"),
+        since=instant_of(request, "since"),
+        until=instant_of(request, "until"),
         with_former=request.is_on("former"),
     )
     found, unreadable = client.history_page(name, choice=choice, limit=limit + 1)
@@ -47,7 +47,8 @@ def list_runs(client: Client, request: ApiRequest) -> Answer:
     return paged("runs", shown_runs(client, page), following, unreadable=unreadable)
 
 
-def _instant(request: ApiRequest, name: str) -> datetime | None:
+def instant_of(request: ApiRequest, name: str) -> datetime | None:
+    """Return the instant that a parameter gives; None without it."""
     text = request.first(name)
     return None if text is None else read_time(text, what=name, timezone=None, now=None)
 
