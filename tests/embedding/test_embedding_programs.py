@@ -278,6 +278,8 @@ def test_a_type_checker_finds_nothing_in_the_recipes(tmp_path: Path) -> None:
     for folder, *what in (
         ("web", "children.py", "fastapi_app.py", "flask_app.py", "jobs.py", "worker.py"),
         ("shop", "orders", "shop"),
+        ("middleware", "errors.py", "tracing.py"),
+        ("tested", "app.py", "cases.py", "fixtures.py"),
     ):
         told = subprocess.run(
             [
