@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -434,3 +435,53 @@ def test_an_error_of_on_failure_is_logged_and_the_next_one_is_called(
     logged = [one for one in caplog.records if "on_failure of job poll failed" in one.getMessage()]
     assert len(logged) == 2
     assert all(one.exc_info for one in logged)
+
+
+SURVIVOR = """
+    import os, signal, sys, threading
+    from pathlib import Path
+    from edgecron import Scheduler
+
+    FIFO = Path(__file__).with_name("fifo")
+    scheduler = Scheduler(sys.argv[1] if __name__ == "__main__" else None, name="app")
+    called = threading.Event()
+
+    def alert(run, error):
+        print(run.id, run.status, error, flush=True)
+        called.set()
+
+    @scheduler.job("@daily", process=True, on_failure=alert)
+    def poll() -> None:
+        with FIFO.open("w") as file:
+            file.write("begun")
+        FIFO.read_text()
+        raise OSError("no plc")
+
+    @scheduler.job("@daily", on_failure=alert)
+    def here() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if __name__ == "__main__":
+        if FIFO.exists():
+            with scheduler:
+                FIFO.write_text("end")
+                called.wait(20)
+        else:
+            os.mkfifo(FIFO)
+            scheduler.start()
+            poll.run_now()
+            FIFO.read_text()
+            here.run_now().wait(20)
+"""
+
+
+def test_on_failure_is_called_by_the_program_that_records_the_end(tmp_path: Path) -> None:
+    killed = run_program(tmp_path, SURVIVOR)
+    restarted = run_program(tmp_path, SURVIVOR)
+
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert restarted.stdout == "1 failed run 1 of 'poll' ended as failed: OSError: no plc\n", (
+        restarted.stderr
+    )
+    [interrupted] = Scheduler(tmp_path / "app.db", name="reader").get("here").history()
+    assert interrupted.status == "interrupted"
