@@ -14,9 +14,11 @@ from edgecron.cli.files import STDIN, read_file
 from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_identity import comment_out
 from edgecron.formats.crontab_lines import find_spool_owner, is_system_path
+from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
-    from edgecron.formats.crontab_lines import Crontab
+    from edgecron.cli.session import Session
+    from edgecron.formats.crontab_lines import Crontab, Entry
 
 _MOST_BYTES = 16 * 1024 * 1024  # of a crontab
 
@@ -61,7 +63,7 @@ def crontab_source(file: str) -> str:
     return os.path.realpath(file) if owner is None else f"crontab of {owner}"
 
 
-def is_read_by_cron(file: str) -> bool:
+def _is_read_by_cron(file: str) -> bool:
     """Whether cron or anacron reads this file itself: a spooled crontab, or one in /etc."""
     return find_spool_owner(file) is not None or os.path.realpath(file).startswith(
         f"{os.path.realpath('/etc')}/"
@@ -70,12 +72,12 @@ def is_read_by_cron(file: str) -> bool:
 
 def refuse_comment_out(file: str) -> None:
     """Raise UsageError if edgecron can't change a file in place."""
-    why_not = why_not_writable(file)
+    why_not = _why_not_writable(file)
     if why_not is not None:
         raise UsageError(f"--comment-out can't change {file!r}", hint=why_not)
 
 
-def why_not_writable(file: str) -> str | None:
+def _why_not_writable(file: str) -> str | None:
     """Say what to do instead if a file can't be changed in place; None if it can."""
     if file == STDIN:
         return "crontab -e"
@@ -89,7 +91,7 @@ def why_not_writable(file: str) -> str | None:
     return None
 
 
-def comment_out_lines(file: str, content: bytes, lines: list[int]) -> None:
+def _comment_out_lines(file: str, content: bytes, lines: list[int]) -> None:
     """Replace the file atomically, with its mode and owner, if it has not changed since."""
     path = os.path.realpath(file)
     with open(path, "rb") as crontab:
@@ -98,3 +100,35 @@ def comment_out_lines(file: str, content: bytes, lines: list[int]) -> None:
         seen = os.fstat(crontab.fileno())
     # cron ignores file names with a dot, so it never runs the temporary file.
     write_whole(Path(path), [comment_out(content, lines)], owner=seen.st_uid)
+
+
+def part_from_cron(
+    cli: Session, args: Namespace, content: bytes, entries: tuple[Entry, ...]
+) -> None:
+    """Say that cron still runs the lines, and comment them out if wanted."""
+    lines = [entry.line for entry in entries]
+    shown = count_words(len(lines), "line")
+    which, them = ("this line", "it") if len(lines) == 1 else (f"these {shown}", "them")
+    cron, own = ("cron", "crontab -e")
+    if args.format == "anacrontab":
+        cron, own = ("anacron", "/etc/anacrontab")
+    # We can't know whether cron's own table has the lines of another file.
+    is_read = args.file == STDIN or _is_read_by_cron(args.file)
+    effect = f": {cron} no longer runs {them}"
+    if not is_read:
+        effect = f"; if {own} shows {them}, comment {them} out there, too"
+    done = f"commented out {shown} of {args.file}{effect}"
+    if args.comment_out:
+        _comment_out_lines(args.file, content, lines)
+        cli.say(done)
+        return
+    cli.say(f"{cron} still runs {which}, too" + ("" if is_read else f", if {own} shows {them}"))
+    why_not = _why_not_writable(args.file)
+    if why_not is not None:
+        cli.say(f"to comment {them} out: {why_not}")
+    elif cli.can_ask():
+        if cli.ask(f"comment {shown} of {args.file} out?"):
+            _comment_out_lines(args.file, content, lines)
+            cli.say(done)
+    else:
+        cli.say(f"to comment {them} out: repeat with --comment-out")

@@ -32,13 +32,11 @@ from edgecron.base.errors import InvalidCrontab, UsageError
 from edgecron.base.values import NamedTuple, replace
 from edgecron.cli.apply import need_consent
 from edgecron.cli.crontab_files import (
-    comment_out_lines,
     crontab_source,
-    is_read_by_cron,
     parse_crontab,
+    part_from_cron,
     read_crontab_file,
     refuse_comment_out,
-    why_not_writable,
 )
 from edgecron.cli.files import STDIN
 from edgecron.cli.plans import put_changes, say_undo
@@ -132,7 +130,7 @@ def run(cli: Session, args: Namespace) -> int:
         _put(cli, done)
     entries = tuple(one for one in crontab.entries if one.line not in done.left_out)
     if entries:
-        _part_from_cron(cli, args, content, entries)
+        part_from_cron(cli, args, content, entries)
     show_mail_rules(cli, crontab.mail_rules)
     if done.added:
         cli.warn_without_engine(cli.client())
@@ -219,7 +217,10 @@ def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> 
         found=matched | {names[entry.spec.name] for entry in comparison.known},
     )
     steps = [_change_step(match, schedules[match.schedule_id]) for match in wanted]
-    pruned = _prune_steps([schedules[one] for one in gone]) if args.prune else []
+    pruned = [
+        Step(action=Action.REMOVE, name=schedules[one].name, schedule=schedules[one])
+        for one in (gone if args.prune else ())
+    ]
     if pruned and not crontab.entries:
         need_consent(cli, pruned)
     changed = client.apply([*steps, *pruned], origin="crontab") if steps or pruned else []
@@ -292,10 +293,6 @@ def _moved_entries(args: Namespace, content: bytes) -> list[Entry]:
         if numbers
         else []
     )
-
-
-def _prune_steps(gone: list[Schedule]) -> list[Step]:
-    return [Step(action=Action.REMOVE, name=one.name, schedule=one) for one in gone]
 
 
 def _say_gone(cli: Session, args: Namespace, names: list[str]) -> None:
@@ -372,35 +369,3 @@ def _put(cli: Session, done: _Done) -> None:
             if known or done.left_out
             else "nothing to import: the crontab has no jobs"
         )
-
-
-def _part_from_cron(
-    cli: Session, args: Namespace, content: bytes, entries: tuple[Entry, ...]
-) -> None:
-    """Say that cron still runs the lines, and comment them out if wanted."""
-    lines = [entry.line for entry in entries]
-    shown = count_words(len(lines), "line")
-    which, them = ("this line", "it") if len(lines) == 1 else (f"these {shown}", "them")
-    cron, own = ("cron", "crontab -e")
-    if args.format == "anacrontab":
-        cron, own = ("anacron", "/etc/anacrontab")
-    # We can't know whether cron's own table has the lines of another file.
-    is_read = args.file == STDIN or is_read_by_cron(args.file)
-    effect = f": {cron} no longer runs {them}"
-    if not is_read:
-        effect = f"; if {own} shows {them}, comment {them} out there, too"
-    done = f"commented out {shown} of {args.file}{effect}"
-    if args.comment_out:
-        comment_out_lines(args.file, content, lines)
-        cli.say(done)
-        return
-    cli.say(f"{cron} still runs {which}, too" + ("" if is_read else f", if {own} shows {them}"))
-    why_not = why_not_writable(args.file)
-    if why_not is not None:
-        cli.say(f"to comment {them} out: {why_not}")
-    elif cli.can_ask():
-        if cli.ask(f"comment {shown} of {args.file} out?"):
-            comment_out_lines(args.file, content, lines)
-            cli.say(done)
-    else:
-        cli.say(f"to comment {them} out: repeat with --comment-out")
