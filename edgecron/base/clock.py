@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from edgecron.base.units import from_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _STA_UNSYNC = 0x0040  # of `struct timex`, adjtimex(2)

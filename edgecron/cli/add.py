@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from os.path import basename
 from shlex import quote
 from statistics import median_low
@@ -44,19 +45,15 @@ from edgecron.model.conditions import find_of_machine
 from edgecron.model.listing import RunChoice
 from edgecron.model.machine_conditions import Kind
 from edgecron.model.options import NO_NOTICES, Policies
-from edgecron.model.schedule import ScheduleSpec
+from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.times import jitter_warning, timing_of, window_warning
-from edgecron.triggers import CronTrigger, OnceInTrigger, check_zone, describe
+from edgecron.triggers import CronTrigger, OnceInTrigger, Trigger, check_zone, describe
 from edgecron.triggers.zones import LOCAL, local_zone_mark, local_zone_name, machine_zone_name
 from edgecron.views.acts import find_missing_command, secret_words
 from edgecron.views.json_objects import schedule_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from edgecron.model.job import Job
-    from edgecron.model.schedule import Schedule
-    from edgecron.triggers import Trigger
 
 TAKES_ARGV = True
 _LAST_RUNS = 50  # whose durations count

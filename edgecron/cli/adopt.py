@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,6 @@ from edgecron.formats.config_values import default_policies, option_defaults
 from edgecron.views.json_objects import schedule_object
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from edgecron.client.adoption import Adoption, Book
     from edgecron.client.machine_files import MachineJob
     from edgecron.client.protocol import Client

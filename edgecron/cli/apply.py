@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -48,19 +49,15 @@ from edgecron.cli.session import Session
 from edgecron.client import Client as LocalClient
 from edgecron.client.stored_plans import WHOLE, PlanMemory
 from edgecron.formats.document import MOST_BYTES, read_document
-from edgecron.formats.document_plan import APPLY, Action, may_be_secret
-from edgecron.formats.document_values import SCHEDULES, find_notes
+from edgecron.formats.document_plan import APPLY, Action, Step, may_be_secret
+from edgecron.formats.document_values import SCHEDULES, Document, find_notes
 from edgecron.formats.document_writing import spec_table
 from edgecron.formats.option_texts import is_secret_name
 from edgecron.formats.toml import write_table
 from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
     from edgecron.client.protocol import Client
-    from edgecron.formats.document_plan import Step
-    from edgecron.formats.document_values import Document
 
 
 def add_arguments(parser: ArgumentParser) -> None:

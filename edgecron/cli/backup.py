@@ -23,7 +23,6 @@ from edgecron.views.json_objects import instant
 from edgecron.views.phrases import count_words, size_words
 
 if TYPE_CHECKING:
-    from edgecron.cli.session import Session
     from edgecron.client.backup import Backup
     from edgecron.store.sqlite.copies import Contents
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import Conflict, NotFound, SupervisorUnavailable
+from edgecron.base.errors import Conflict, EdgecronError, NotFound, SupervisorUnavailable
 from edgecron.cli.session import Session
 from edgecron.formats.value_texts import read_run_number
 from edgecron.model.listing import ACTIVE_RUNS
@@ -21,7 +21,6 @@ from edgecron.views.acts import cancelled_words
 from edgecron.views.json_objects import execution_object
 
 if TYPE_CHECKING:
-    from edgecron.base.errors import EdgecronError
     from edgecron.model.run import Execution
 
 _PAGE = 500

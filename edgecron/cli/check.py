@@ -40,6 +40,7 @@ from edgecron.planning.times import timing_of
 from edgecron.triggers import (
     EveryTrigger,
     OnceInTrigger,
+    Trigger,
     TriggerKind,
     clock_change_notes,
     describe,
@@ -55,7 +56,6 @@ from edgecron.views.times import distance
 
 if TYPE_CHECKING:
     from edgecron.planning.next_fire import Missed
-    from edgecron.triggers import Trigger
 
 _MOST = 10_000
 _WINDOWS = ("between", "not_between", "except")

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import AlreadyExists, InvalidConfig, InvalidInput, UsageError, os_words
@@ -28,15 +29,10 @@ from edgecron.cli.output import table
 from edgecron.cli.session import Session
 from edgecron.formats.config import Config, find_places, variable_of
 from edgecron.formats.config_files import example_text, read_file
-from edgecron.formats.config_settings import SECTIONS, SETTINGS
+from edgecron.formats.config_settings import SECTIONS, SETTINGS, Setting
 from edgecron.formats.config_values import option_defaults
 from edgecron.tui.keys import keys_of
 from edgecron.views.phrases import count_words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from edgecron.formats.config_settings import Setting
 
 USAGE = "[show [SECTION|KEY] [--changed]] | path | check [FILE] | init [FILE]"
 

@@ -13,12 +13,11 @@ from edgecron.base.paths import is_user, user_name
 from edgecron.cli.files import STDIN, read_file
 from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_identity import comment_out
-from edgecron.formats.crontab_lines import find_spool_owner, is_system_path
+from edgecron.formats.crontab_lines import Crontab, Entry, find_spool_owner, is_system_path
 from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
     from edgecron.cli.session import Session
-    from edgecron.formats.crontab_lines import Crontab, Entry
 
 _MOST_BYTES = 16 * 1024 * 1024  # of a crontab
 

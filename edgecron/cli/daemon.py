@@ -55,15 +55,15 @@ from edgecron.cli.engine_hosting import (
     stop_on_signals,
     watching_stdin,
 )
-from edgecron.cli.event_lines import as_json, logfmt, logfmt_pairs, readable, start_as_json
+from edgecron.cli.event_lines import Line, as_json, logfmt, logfmt_pairs, readable, start_as_json
 from edgecron.cli.parser import ADVANCED
 from edgecron.cli.schedule_files import ScheduleFiles
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import drop
 from edgecron.client import Client
-from edgecron.engine.events import EventKind
+from edgecron.engine.events import Event, EventKind
 from edgecron.engine.presence import EngineSettings
-from edgecron.engine.watchdog import SOCKET, take_service_watchdog
+from edgecron.engine.watchdog import SOCKET, Watchdog, take_service_watchdog
 from edgecron.formats.config_values import retention_values
 from edgecron.model.choices import OnShutdown
 from edgecron.planning.retention import Retention
@@ -71,10 +71,7 @@ from edgecron.views.phrases import count_words, is_overdue
 from edgecron.views.times import distance, near_time
 
 if TYPE_CHECKING:
-    from edgecron.cli.event_lines import Line
-    from edgecron.engine.events import Event
     from edgecron.engine.loop import Loop
-    from edgecron.engine.watchdog import Watchdog
     from edgecron.http.serving import HttpService
     from edgecron.planning.forecast import UpcomingFire
 

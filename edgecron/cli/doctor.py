@@ -39,13 +39,12 @@ from edgecron.base.units import format_instant
 from edgecron.cli.output import paint
 from edgecron.cli.session import Session
 from edgecron.client.doctor import Checkup, check_all
-from edgecron.client.doctor_machine import CheckStatus, problem
+from edgecron.client.doctor_machine import CheckStatus, Finding, problem
 from edgecron.formats.value_texts import read_count
 from edgecron.views.glyphs import OK, PROBLEM, WARNING, glyph
 from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
-    from edgecron.client.doctor_machine import Finding
     from edgecron.client.engine_health import EngineState
     from edgecron.client.takeover import TakenOver
 

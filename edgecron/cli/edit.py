@@ -43,11 +43,10 @@ from edgecron.cli.session import Session
 from edgecron.formats.document_plan import FieldChange, find_changes
 from edgecron.formats.document_writing import schedule_table
 from edgecron.model.options import NONE
-from edgecron.triggers import check_zone
+from edgecron.triggers import Trigger, check_zone
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import ScheduleSpec
-    from edgecron.triggers import Trigger
 
 TAKES_ARGV = True
 USAGE = "NAME [options] [-- COMMAND...]"

@@ -30,13 +30,12 @@ from edgecron.base.values import replace
 from edgecron.cli.add import warn_of, warn_of_gap, warn_of_jitter, warn_of_missing, warn_of_windows
 from edgecron.cli.plans import put_changed, say_problems
 from edgecron.formats.document import read_document
-from edgecron.formats.document_plan import compare_one, need_unchanged
+from edgecron.formats.document_plan import FieldChange, Step, compare_one, need_unchanged
 from edgecron.formats.document_writing import TRIGGERS, write_for_editing
 from edgecron.model.choices import JobKind
 
 if TYPE_CHECKING:
     from edgecron.cli.session import Session
-    from edgecron.formats.document_plan import FieldChange, Step
     from edgecron.model.schedule import Schedule
 
 

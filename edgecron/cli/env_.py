@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import suggest
@@ -29,8 +30,6 @@ from edgecron.formats.option_texts import is_secret_name
 from edgecron.views.json_objects import MASK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from edgecron.client.job_environment import JobEnvironment, Variable
 
 USAGE = "show|diff NAME [--reveal]"

@@ -16,6 +16,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,6 @@ from edgecron.views.run_words import is_planned_earlier
 from edgecron.views.times import local_time, near_time, short_duration
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
 

@@ -25,6 +25,7 @@ it without a question.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from shlex import quote
 from typing import TYPE_CHECKING, NoReturn
 
@@ -50,20 +51,16 @@ from edgecron.formats.crontab_identity import (
     put_back,
     take_line,
 )
-from edgecron.formats.crontab_lines import mail_rule_text
+from edgecron.formats.crontab_lines import Crontab, Entry, Match, mail_rule_text
 from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_values import Wanted
 from edgecron.model.listing import standing_of
-from edgecron.model.schedule import Imported
+from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import count_words, job_words, next_words, trigger_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from edgecron.formats.crontab_lines import Crontab, Entry, Match
     from edgecron.model.options import Policies
-    from edgecron.model.schedule import Schedule, ScheduleSpec
 
 _FORMATS = ("crontab", "anacrontab")
 _SIDES = ("crontab", "edgecron")

@@ -15,22 +15,28 @@ import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import UsageError
 from edgecron.cli.output import STATUS_STYLES
 from edgecron.cli.session import FIRST_SCHEDULE, Session
 from edgecron.formats.value_texts import read_count
-from edgecron.model.listing import Choice, Idle, SchedulePage, ScheduleState, find_idle, state_of
+from edgecron.model.listing import (
+    Choice,
+    Idle,
+    SchedulePage,
+    ScheduleState,
+    Standing,
+    find_idle,
+    state_of,
+)
 from edgecron.views.glyphs import SCHEDULE_GLYPHS, glyph
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import last_words, next_words, trigger_words, unreadable_words
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from edgecron.client.questions import Reader
-    from edgecron.model.listing import Standing
 
 USAGE = "[WORD...] [--group GROUP] [--failed] [--paused] [--groups] [-n N|all] [--after NAME]"
 PAGE = 50  # lines of a list on a terminal

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from edgecron.cli.run_output import Piece
     from edgecron.client.following import LaterRuns
     from edgecron.client.protocol import Client
-    from edgecron.model.run import Execution
 
 
 LIVES_LONG = True

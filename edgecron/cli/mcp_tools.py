@@ -12,6 +12,7 @@ from edgecron.cli.mcp_calls import (
     Arguments,
     Effect,
     Tool,
+    ToolSession,
     add_schedule,
     edit_schedule,
     read_output,
@@ -25,7 +26,6 @@ from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import unreadable_words
 
 if TYPE_CHECKING:
-    from edgecron.cli.mcp_calls import ToolSession
     from edgecron.client.plain_forms import Shape
 
 _MOST_ID = 2**63 - 1

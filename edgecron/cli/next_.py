@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -25,8 +25,6 @@ from edgecron.views.phrases import moved_words
 from edgecron.views.times import distance, local_time, short_duration
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from edgecron.client.questions import Reader
 
 

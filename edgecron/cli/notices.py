@@ -13,7 +13,7 @@ lists the rules.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from edgecron.base.units import from_ms
 from edgecron.cli.session import Session
@@ -22,9 +22,6 @@ from edgecron.model.notices import Notice, NoticeStatus
 from edgecron.views.json_objects import notice_object
 from edgecron.views.notice_words import delivery_words, event_words
 from edgecron.views.times import near_time
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 _MOST = 10_000
 _STYLES = {

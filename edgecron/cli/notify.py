@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import socket
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -25,15 +26,12 @@ from edgecron.base.checks import suggest
 from edgecron.base.errors import EdgecronError, NotFound, UsageError
 from edgecron.base.units import format_ms, from_ms, to_ms
 from edgecron.cli.session import Session
-from edgecron.model.notices import ChannelKind
+from edgecron.model.notices import ChannelKind, NotifyRule
 from edgecron.views.phrases import count_words
 from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from edgecron.formats.notify_rules import ReadRule
-    from edgecron.model.notices import NotifyRule
 
 USAGE = "list [--dry-run] | test NAME"
 _PAST_MS = 7 * 86_400_000  # of a dry run

@@ -12,6 +12,7 @@ Scheduled runs stop until `resume`, or until the time of --until. Running jobs c
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, Unreadable, UsageError
@@ -22,8 +23,6 @@ from edgecron.views.acts import paused_words
 from edgecron.views.json_objects import schedule_object
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from edgecron.client.protocol import Client
     from edgecron.model.schedule import Schedule
 

@@ -9,7 +9,7 @@ from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.output import paint
-from edgecron.formats.document_plan import PRUNABLE, Action
+from edgecron.formats.document_plan import PRUNABLE, Action, FieldChange, Step
 from edgecron.views.acts import kept_words
 from edgecron.views.changes import DifferenceLine, difference_lines, difference_objects
 from edgecron.views.glyphs import CHANGED, CREATED, REMOVED
@@ -19,7 +19,6 @@ from edgecron.views.schedule_words import reverting_words
 if TYPE_CHECKING:
     from edgecron.base.errors import InvalidDocument
     from edgecron.cli.session import Session
-    from edgecron.formats.document_plan import FieldChange, Step
     from edgecron.model.schedule import Difference, Schedule
 
 _MOST_IN_COMMAND = 5  # schedules

@@ -30,7 +30,7 @@ runs, use `edgecron prune NAME --output-age 1s --history-age 1s`. Backups keep t
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from edgecron.base.errors import UsageError
 from edgecron.cli.session import Session
@@ -41,18 +41,15 @@ from edgecron.planning.retention import (
     NOTICE_AGE_S,
     NOTICE_COUNT,
     Kind,
+    Pruned,
     Reason,
+    Removed,
     Retention,
     output_limit,
 )
 from edgecron.store.sqlite.retention import find_size
 from edgecron.views.phrases import size_words
 from edgecron.views.times import seconds_words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from edgecron.planning.retention import Pruned, Removed
 
 LIVES_LONG = True
 USAGE = "[--forget] [NAME] [--dry-run] [limits] [--compact]"

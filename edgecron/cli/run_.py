@@ -37,7 +37,6 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from edgecron.base.errors import EdgecronError, ServerLost, UsageError
 from edgecron.base.json_texts import check_json
@@ -47,14 +46,11 @@ from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.client.sentences import blocking_words
 from edgecron.formats.run_options import RUN_OPTIONS, read_run_options
 from edgecron.model.choices import Reason, Status
-from edgecron.model.run import AS_SCHEDULED, RunOptions
+from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 from edgecron.views.acts import fired_words
 from edgecron.views.json_objects import execution_object
 from edgecron.views.phrases import failure_words, status_words
 from edgecron.views.times import near_time
-
-if TYPE_CHECKING:
-    from edgecron.model.run import Execution
 
 LIVES_LONG = True
 USAGE = "NAME [--payload JSON] [--at TIME] [--key KEY] [--as-scheduled] [--wait [--result]]"

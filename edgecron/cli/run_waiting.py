@@ -16,7 +16,7 @@ from edgecron.cli.session import Session
 from edgecron.client.engine_words import absence_words, stalled_engine_words
 from edgecron.client.sentences import end_words, find_active, queued_words
 from edgecron.engine.presence import EngineSettings
-from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
+from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status, WaitsFor
 from edgecron.views.phrases import runner_words
 from edgecron.views.schedule_words import removal_words
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from edgecron.cli.run_output import Piece, Printer
     from edgecron.client.following import Follower
     from edgecron.engine.host import EngineHost
-    from edgecron.model.choices import WaitsFor
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
 

@@ -16,6 +16,8 @@ run later if the machine sleeps, and services that failed, according to the jour
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -27,9 +29,6 @@ from edgecron.views.phrases import count_words
 from edgecron.views.times import distance, local_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
     from edgecron.client.machine_files import MachineJob
     from edgecron.client.machine_timeline import MachineTimeline, TimedJob
 

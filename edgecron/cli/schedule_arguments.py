@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import resource
 from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgecron.base.errors import UsageError
 from edgecron.base.values import replace
@@ -27,13 +28,7 @@ from edgecron.model.option_types import Group, Option, OptionType
 from edgecron.model.options import FORMER_NAMES, JOB_OPTIONS, NONE, OPTIONS, POLICIES, Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.model.windows import HOLIDAYS, is_calendar
-from edgecron.triggers import parse_trigger
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from edgecron.triggers import Trigger
-
+from edgecron.triggers import Trigger, parse_trigger
 
 _TRIGGERS = ("cron", "every", "at", "once", "after")
 # Options that do something only together with another one.

@@ -22,20 +22,16 @@ import os
 import stat
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import edgecron
 from edgecron import __version__
-from edgecron.base.bundle import find_bundle
-from edgecron.base.bundle_folders import find_folders, remove_folder, remove_own
+from edgecron.base.bundle import Bundle, find_bundle
+from edgecron.base.bundle_folders import Folder, find_folders, remove_folder, remove_own
 from edgecron.base.errors import Conflict, NotSupported, UsageError
 from edgecron.base.safetext import clean
 from edgecron.cli.session import Session
 from edgecron.views.phrases import size_words
-
-if TYPE_CHECKING:
-    from edgecron.base.bundle import Bundle
-    from edgecron.base.bundle_folders import Folder
 
 _PACKAGE_LIST = "/var/lib/dpkg/info/edgecron.list"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
@@ -10,8 +11,6 @@ from edgecron.base.files import read_token
 from edgecron.client.remote_server import ServerTime, read_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from edgecron.client.remote import RemoteClient
     from edgecron.client.remote_connection import Connector
     from edgecron.formats.config import Config

@@ -19,7 +19,7 @@ from edgecron.base.paths import (
     refuse_missing_folder,
 )
 from edgecron.cli.output import Output
-from edgecron.formats.config import load
+from edgecron.formats.config import Config, load
 from edgecron.triggers.zones import use_zone_of_engines
 from edgecron.views.phrases import next_sentence
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from edgecron.client.protocol import Client
     from edgecron.client.questions import Reader
     from edgecron.client.schedules import Schedules as LocalReader
-    from edgecron.formats.config import Config
     from edgecron.model.schedule import Schedule
 
 

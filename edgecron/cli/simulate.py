@@ -21,6 +21,7 @@ of schedules of the same name.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -41,8 +42,6 @@ from edgecron.views.statistics import plot
 from edgecron.views.times import local_time, short_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from edgecron.client.protocol import Client
     from edgecron.formats.document_values import Document
 

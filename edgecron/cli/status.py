@@ -18,7 +18,7 @@ from edgecron.base.errors import NotFound
 from edgecron.base.units import format_ms, from_ms
 from edgecron.cli.output import paint
 from edgecron.cli.session import Session
-from edgecron.client.engine_health import EngineHealth
+from edgecron.client.engine_health import EngineHealth, EngineState
 from edgecron.model.choices import COMMAND_QUEUE, HealthState, Status
 from edgecron.model.listing import RunChoice
 from edgecron.views.health_words import (
@@ -44,7 +44,6 @@ from edgecron.views.phrases import (
 from edgecron.views.times import clock_set_words, distance, near_time
 
 if TYPE_CHECKING:
-    from edgecron.client.engine_health import EngineState
     from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
     from edgecron.planning.forecast import UpcomingFire

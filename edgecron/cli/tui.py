@@ -23,12 +23,12 @@ import gc
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecron.base.clock import SystemClock
+from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.files import read_token
 from edgecron.base.paths import is_root
@@ -36,9 +36,6 @@ from edgecron.cli.session import Session
 from edgecron.cli.terminal import find_unfit, show_crash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from edgecron.base.clock import Clock
     from edgecron.client.protocol import Client
     from edgecron.tui.app import Dashboard
 

@@ -20,6 +20,8 @@ differences and asks first.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, UsageError
@@ -38,9 +40,6 @@ from edgecron.views.changes import (
 from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     from edgecron.client.protocol import Client
     from edgecron.model.schedule import Undo
 

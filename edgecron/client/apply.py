@@ -18,24 +18,19 @@ from edgecron.client.stored_plans import (
     step_of,
     steps_to_json,
 )
-from edgecron.formats.document_plan import Action, compare
-from edgecron.formats.document_values import Problem, refuse
+from edgecron.formats.document_plan import Action, Step, compare
+from edgecron.formats.document_values import Document, Problem, refuse
 from edgecron.formats.document_writing import TRIGGERS, spec_table
 from edgecron.model.choices import Reason
 from edgecron.model.conditions import check_kept, check_needed, check_needs, parse_needs
-from edgecron.model.schedule import Act
+from edgecron.model.schedule import Act, Schedule
 from edgecron.planning.next_fire import Missed, fresh_fire
-from edgecron.planning.times import check_upstreams
+from edgecron.planning.times import CompiledSpec, check_upstreams
 from edgecron.store.sqlite.revisions import PendingApply
 from edgecron.store.sqlite.schedule_changes import Retiming
 
 if TYPE_CHECKING:
     from edgecron.client.schedule_changes import ScheduleChanges
-    from edgecron.formats.document_plan import Step
-    from edgecron.formats.document_values import Document
-    from edgecron.model.schedule import Schedule
-    from edgecron.planning.times import CompiledSpec
-    from edgecron.store.sqlite.revisions import PendingApply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

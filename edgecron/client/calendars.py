@@ -22,7 +22,7 @@ from edgecron.base.files import open_private
 from edgecron.base.paths import state_dir
 from edgecron.base.values import replace
 from edgecron.client.side_processes import CALENDARS_ERROR
-from edgecron.model.schedule import Author
+from edgecron.model.schedule import Author, ScheduleSpec
 from edgecron.model.windows import (
     HOLIDAYS,
     is_calendar,
@@ -34,7 +34,6 @@ from edgecron.model.windows import (
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.model.schedule import ScheduleSpec
 
 _YEARS_AHEAD = 5
 _MOST_BYTES = 4 << 20

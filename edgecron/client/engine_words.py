@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Protocol
 
 from edgecron.model.choices import COMMAND_QUEUE
@@ -10,9 +12,6 @@ from edgecron.views.schedule_words import removal_words
 from edgecron.views.times import distance, near_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime, tzinfo
-
     from edgecron.client.engine_health import EngineState
     from edgecron.client.protocol import Client
     from edgecron.model.run import Execution

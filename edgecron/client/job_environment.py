@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
@@ -29,8 +30,6 @@ from edgecron.supervisor.environment import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from edgecron.client.local import Client
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule

@@ -15,12 +15,11 @@ from edgecron.base.values import NamedTuple, replace
 from edgecron.client.opening import TRIES
 from edgecron.client.runs import Runs
 from edgecron.model.choices import Cause
-from edgecron.model.run import AS_SCHEDULED, RunOptions
+from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 from edgecron.planning.next_fire import Fire
 from edgecron.store.sqlite.manual_runs import Enqueued
 
 if TYPE_CHECKING:
-    from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
 
 MOST_KEY_LETTERS = 255

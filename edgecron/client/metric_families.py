@@ -23,12 +23,12 @@ from edgecron.model.measures import (
     LATE_STEPS_MS,
     Histogram,
     MeasuredSchedule,
+    Measures,
     OfSchedule,
 )
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.model.measures import Measures
 
 _T = TypeVar("_T")
 _SLICE = 500  # schedules, so that little text is in memory at once

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidConfig
@@ -31,8 +32,6 @@ from edgecron.store.sqlite.notices import find_past, find_past_engine_ends
 from edgecron.store.sqlite.notify_rules import find_rules, note_gone, write_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from edgecron.client.local import Client
 
 _MOST_PAST = 50_000  # runs

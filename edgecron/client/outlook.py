@@ -18,8 +18,8 @@ from edgecron.model.choices import HealthCause, HealthState, Reason, Status
 from edgecron.model.conditions import find_note, look_at
 from edgecron.model.listing import find_idle, standing_of
 from edgecron.planning.admission import LATE_CAUSES
-from edgecron.planning.forecast import excluded_before
-from edgecron.planning.next_fire import missed_until, next_fires
+from edgecron.planning.forecast import UpcomingFire, excluded_before
+from edgecron.planning.next_fire import Missed, missed_until, next_fires
 from edgecron.planning.times import jitter_warning, load_timing, load_triggers, window_warning
 from edgecron.store.sqlite.explanations import find_deciding, find_outrun, find_revision
 from edgecron.store.sqlite.history import find_usual_ms
@@ -27,8 +27,6 @@ from edgecron.store.sqlite.rows import spec_of
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
-    from edgecron.planning.forecast import UpcomingFire
-    from edgecron.planning.next_fire import Missed
     from edgecron.triggers import Trigger
     from edgecron.views.busy import WeekHeat
     from edgecron.views.explanation import Explanation, Words

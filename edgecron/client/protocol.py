@@ -11,13 +11,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, Self
 
 from edgecron.client.questions import Questions
-from edgecron.model.run import AS_SCHEDULED, RunOptions
+from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
-    from edgecron.model.run import Execution
     from edgecron.model.schedule import Change, Imported, Schedule, ScheduleSpec, Undo
     from edgecron.planning.backfill import Backfill
 

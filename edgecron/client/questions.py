@@ -7,7 +7,19 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from edgecron.model.listing import ALL_RUNS, RunChoice
+from edgecron.model.listing import (
+    ALL_RUNS,
+    Choice,
+    NamedId,
+    Removal,
+    RunBounds,
+    RunChoice,
+    RunPage,
+    ScheduleLine,
+    SchedulePage,
+    SortBy,
+    Standing,
+)
 
 if TYPE_CHECKING:
     from edgecron.client.engine_health import EngineState
@@ -17,17 +29,6 @@ if TYPE_CHECKING:
     from edgecron.model.choices import Status
     from edgecron.model.claim import Output
     from edgecron.model.filters import Filter
-    from edgecron.model.listing import (
-        Choice,
-        NamedId,
-        Removal,
-        RunBounds,
-        RunPage,
-        ScheduleLine,
-        SchedulePage,
-        SortBy,
-        Standing,
-    )
     from edgecron.model.notices import Notice
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Definition, Schedule, ScheduleSpec

@@ -14,18 +14,15 @@ from edgecron.base.errors import Conflict
 from edgecron.client.opening import TRIES
 from edgecron.client.protocol import Client
 from edgecron.client.remote_requests import ChangeWatch, RemoteRuns, asked, choice_fields
-from edgecron.client.resource_functions import View
-from edgecron.formats.document_plan import Action
-from edgecron.model.listing import SchedulePage
+from edgecron.client.resource_functions import ScheduleCounts, Sizes, View
+from edgecron.formats.document_plan import Action, Step
+from edgecron.model.listing import Choice, SchedulePage, SortBy, Standing
 from edgecron.triggers.zones import local_zone_name
 
 if TYPE_CHECKING:
-    from edgecron.client.resource_functions import ScheduleCounts, Sizes
-    from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
     from edgecron.model.choices import Status
     from edgecron.model.filters import Filter
-    from edgecron.model.listing import Choice, SortBy, Standing
     from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
     from edgecron.planning.corrections import ClockState
     from edgecron.planning.forecast import UpcomingFire

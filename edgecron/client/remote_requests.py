@@ -9,23 +9,20 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from edgecron.base.checks import check_name
-from edgecron.base.clock import SystemClock
+from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import InvalidName, NotFound
 from edgecron.base.units import format_duration_ms, from_ms
 from edgecron.client.protocol import Client
 from edgecron.client.remote_server import ServerTime
 from edgecron.client.resources import resource_types
 from edgecron.model.choices import Status
-from edgecron.model.listing import ALL_RUNS, RunChoice, RunPage
-from edgecron.model.run import AS_SCHEDULED, RunOptions
+from edgecron.model.listing import ALL_RUNS, Choice, RunChoice, RunPage
+from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 
 if TYPE_CHECKING:
-    from edgecron.base.clock import Clock
     from edgecron.client.following import BegunRuns, Piece
     from edgecron.client.remote_connection import Connector, ServerConnection
     from edgecron.client.resource_functions import Begun, Printed
-    from edgecron.model.listing import Choice
-    from edgecron.model.run import Execution
     from edgecron.model.schedule import ScheduleSpec
 
 

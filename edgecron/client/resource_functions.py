@@ -7,6 +7,7 @@ values. Its first line describes it in the OpenAPI document.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,23 +16,19 @@ from edgecron.base.checks import check_range
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.client.following import BegunRuns, LocalLaterRuns
 from edgecron.formats.run_options import read_run_options
-from edgecron.model.choices import Status
+from edgecron.model.choices import Cause, Status
 from edgecron.model.claim import OutputChunk
-from edgecron.model.listing import Choice, RunChoice
+from edgecron.model.listing import Choice, RunChoice, RunPage, SchedulePage, SortBy, Standing
 from edgecron.model.run import Execution
 from edgecron.planning.corrections import ClockState
 from edgecron.views.outlook import LatePlaces
 from edgecron.views.schedule_health import ScheduleHealth
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from edgecron.client import Client
     from edgecron.formats.document_plan import Step
     from edgecron.formats.document_values import Document
-    from edgecron.model.choices import Cause
     from edgecron.model.filters import Filter
-    from edgecron.model.listing import RunPage, SchedulePage, SortBy, Standing
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.simulation import Simulation

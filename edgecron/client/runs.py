@@ -11,8 +11,8 @@ from edgecron.base.units import to_ms
 from edgecron.client.opening import TRIES, Engines
 from edgecron.client.schedules import Schedules
 from edgecron.model.choices import ACTIVE, Status
-from edgecron.model.listing import ALL_RUNS, RunChoice
-from edgecron.model.run import Progress, progress_text
+from edgecron.model.listing import ALL_RUNS, RunBounds, RunChoice, RunPage
+from edgecron.model.run import Execution, Progress, progress_text
 from edgecron.planning.admission import late_limit
 from edgecron.store.sqlite.explanations import find_late
 from edgecron.store.sqlite.history import Wanted, find_bounds, find_page
@@ -20,11 +20,6 @@ from edgecron.store.sqlite.history import Wanted, find_bounds, find_page
 if TYPE_CHECKING:
     from edgecron.client.following import BegunRuns, LocalFollower, LocalLaterRuns
     from edgecron.model.claim import Output, OutputChunk
-    from edgecron.model.listing import (
-        RunBounds,
-        RunPage,
-    )
-    from edgecron.model.run import Execution
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.views.outlook import LatePlaces
 

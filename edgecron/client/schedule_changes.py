@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware, check_aware_or_none, check_name, check_range
 from edgecron.base.errors import Conflict, InvalidInput, NotFound
@@ -26,15 +25,16 @@ from edgecron.client.schedules import Schedules
 from edgecron.model.choices import Reason
 from edgecron.model.conditions import check_kept, check_needed, check_needs, read_needs
 from edgecron.model.listing import Idle, find_idle, idle_words, standing_of
-from edgecron.model.schedule import Imported
-from edgecron.planning.next_fire import fresh_fire, next_after_pause
-from edgecron.planning.times import check_upstreams, compile_spec, timing_words, trigger_words
+from edgecron.model.schedule import Author, Imported, Schedule, ScheduleSpec
+from edgecron.planning.next_fire import NextFire, fresh_fire, next_after_pause
+from edgecron.planning.times import (
+    CompiledSpec,
+    check_upstreams,
+    compile_spec,
+    timing_words,
+    trigger_words,
+)
 from edgecron.store.sqlite.schedule_changes import Retiming
-
-if TYPE_CHECKING:
-    from edgecron.model.schedule import Author, Schedule, ScheduleSpec
-    from edgecron.planning.next_fire import NextFire
-    from edgecron.planning.times import CompiledSpec
 
 
 class ScheduleChanges(Engines, Schedules):

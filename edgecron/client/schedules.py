@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms
 from edgecron.client.opening import OpenDatabase
-from edgecron.model.listing import NamedId, Removal, SortBy
-from edgecron.planning.forecast import fires_of, in_order
+from edgecron.model.listing import (
+    Choice,
+    NamedId,
+    Removal,
+    ScheduleLine,
+    SchedulePage,
+    SortBy,
+    Standing,
+)
+from edgecron.planning.forecast import UpcomingFire, fires_of, in_order
 from edgecron.planning.times import load_timing, load_triggers
 from edgecron.store.sqlite.schedule_lists import (
     find_first_lines,
@@ -26,14 +34,7 @@ from edgecron.store.sqlite.schedule_lists import (
 if TYPE_CHECKING:
     from edgecron.model.choices import Status
     from edgecron.model.filters import Filter
-    from edgecron.model.listing import (
-        Choice,
-        ScheduleLine,
-        SchedulePage,
-        Standing,
-    )
     from edgecron.model.schedule import Definition, Schedule
-    from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.next_fire import Timing
     from edgecron.triggers import Trigger
 

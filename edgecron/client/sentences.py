@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.window_texts import split_once_in
-from edgecron.client.engine_words import absence_advice, absence_words, find_living, stalled_words
+from edgecron.client.engine_words import (
+    FrontEnd,
+    absence_advice,
+    absence_words,
+    find_living,
+    stalled_words,
+)
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Status
 from edgecron.model.listing import ACTIVE_RUNS, Idle, standing_of, upstreams
 from edgecron.supervisor.runner import THREADS
 from edgecron.triggers import describe
-from edgecron.views.explanation import Verdict
+from edgecron.views.explanation import Explanation, Verdict
 from edgecron.views.json_objects import MASK
 from edgecron.views.phrases import (
     disk_words,
@@ -42,11 +48,9 @@ from edgecron.views.times import (
 )
 
 if TYPE_CHECKING:
-    from edgecron.client.engine_words import FrontEnd
     from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
-    from edgecron.views.explanation import Explanation
     from edgecron.views.outlook import ActiveRun, Outlook
 
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgecron.client import Client
-    from edgecron.formats.document_plan import Step
     from edgecron.model.schedule import Schedule
 
 

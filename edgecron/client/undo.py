@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,12 @@ from edgecron.base.values import replace
 from edgecron.client.change_log import ChangeLog, state_of
 from edgecron.client.retiming import keep_triggers, missed_of, retime
 from edgecron.model.choices import Reason
-from edgecron.model.schedule import Act, Undo
+from edgecron.model.schedule import Act, Schedule, Undo
 from edgecron.planning.times import timing_words
 from edgecron.views.changes import find_differences
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from edgecron.client.schedule_changes import ScheduleChanges
-    from edgecron.model.schedule import Schedule
     from edgecron.store.sqlite.revisions import ChangeRow, StoredDefinition
 
 _UPCOMING = 3

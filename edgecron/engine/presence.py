@@ -24,11 +24,10 @@ from edgecron.planning.next_fire import (
     missed_until,
 )
 from edgecron.planning.retention import Retention
-from edgecron.store.contract import BEAT_MS
+from edgecron.store.contract import BEAT_MS, EnginePresence
 from edgecron.triggers.zones import local_zone_mark
 
 if TYPE_CHECKING:
-    from edgecron.store.contract import EnginePresence
     from edgecron.store.protocol import Store
 
 

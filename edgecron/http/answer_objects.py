@@ -17,13 +17,12 @@ from edgecron.client.schedule_forms import schedule_fields
 from edgecron.formats.document_writing import schedule_table
 from edgecron.http.document_schema import DEFAULT_ZONE
 from edgecron.http.messages import Answer, Parameter, Refused, json_answer, json_bytes
-from edgecron.model.schedule import Schedule
+from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.views.json_objects import fire_object, schedule_object
 
 if TYPE_CHECKING:
     from edgecron.client import Client
     from edgecron.model.run import Execution
-    from edgecron.model.schedule import ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire
 
 

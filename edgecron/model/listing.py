@@ -10,10 +10,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from edgecron.base.values import NamedTuple
-from edgecron.model.choices import Status
+from edgecron.model.choices import Cause, Status
 
 if TYPE_CHECKING:
-    from edgecron.model.choices import Cause
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
 

@@ -6,12 +6,12 @@ Any store must pass the suite in `tests/store`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from edgecron.model.choices import Hold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from edgecron.model.claim import Outcome, Stall

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, tzinfo
 from shlex import quote
 from shutil import which
@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms, to_ms
-from edgecron.formats.document_plan import may_be_secret
+from edgecron.formats.document_plan import FieldChange, may_be_secret
 from edgecron.model.choices import Status
 from edgecron.planning.windows import windows_of
 from edgecron.views.phrases import count_words, next_sentence, status_words, windows_words
 from edgecron.views.times import full_time, local_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from edgecron.formats.document_plan import FieldChange
     from edgecron.model.job import Job
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule

@@ -6,24 +6,19 @@ Pure. `apply --dry-run`, `show --changes`, `undo` and the dashboard show differe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import tzinfo
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, tzinfo
+from typing import Any
 
 from edgecron.base.units import format_ms, parse_instant
 from edgecron.base.values import NamedTuple, replace
 from edgecron.formats.document_plan import APPLY, SECRET, FieldChange, find_changes, may_be_secret
 from edgecron.formats.document_writing import default_of, spec_table
 from edgecron.formats.toml import write_value
-from edgecron.model.schedule import Act, Change, Difference, Undo
+from edgecron.model.schedule import Act, Change, Difference, ScheduleSpec, Undo
 from edgecron.model.windows import days_of, is_calendar, source_of
 from edgecron.views.glyphs import CHANGED, CREATED, REMOVED, Glyph
 from edgecron.views.json_objects import instant
 from edgecron.views.times import near_time
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from edgecron.model.schedule import ScheduleSpec
 
 _MOST_LETTERS = 200  # of a value, where a change is shown
 _MOST_IN_LINE = 72  # letters of a field with both values; longer ones take a line each

@@ -23,14 +23,13 @@ from edgecron.model.choices import (
 )
 from edgecron.model.conditions import read_condition, read_needs
 from edgecron.model.engine import find_program
-from edgecron.model.listing import idle_words, standing_of
+from edgecron.model.listing import Standing, idle_words, standing_of
 from edgecron.model.windows import source_of
 from edgecron.views.glyphs import glyph
 from edgecron.views.times import distance, full_time, near_time, seconds_words, with_near_times
 
 if TYPE_CHECKING:
     from edgecron.base.errors import EdgecronError
-    from edgecron.model.listing import Standing
     from edgecron.model.options import Policies
     from edgecron.model.run import Execution, Progress
     from edgecron.model.schedule import Schedule, ScheduleSpec

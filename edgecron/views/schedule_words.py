@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from edgecron.model.conditions import read_condition
 from edgecron.model.engine import find_program
 from edgecron.model.listing import Idle, standing_of, upstreams
 from edgecron.model.option_types import LISTS, OptionType
-from edgecron.model.options import JOB_OPTIONS, POLICIES
+from edgecron.model.options import JOB_OPTIONS, POLICIES, Policies
 from edgecron.planning.admission import Admission
 from edgecron.planning.windows import windows_of
 from edgecron.views.phrases import (
@@ -37,9 +38,6 @@ from edgecron.views.run_words import NOT_RUN
 from edgecron.views.times import distance, local_time, near_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from edgecron.model.options import Policies
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
     from edgecron.views.outlook import ActiveRun, Behind, FireNow, Outlook

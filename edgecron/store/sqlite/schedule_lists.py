@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgecron.base.errors import SENSELESS, UnknownTimezone, Unreadable
 from edgecron.base.units import from_ms
 from edgecron.model.listing import (
     MOST_RECENT,
+    Choice,
     Recent,
     ScheduleKeys,
     ScheduleLine,
@@ -29,10 +30,6 @@ from edgecron.planning.times import when_words
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.rows import texts_of, unreadable, windows_in
 from edgecron.store.sqlite.statements import Params
-
-if TYPE_CHECKING:
-    from edgecron.model.listing import Choice
-
 
 _MOST_FAILED = 1_000  # newest runs of a schedule that are read to count its failures in a row
 _MOST_WAITING = 10_000  # queued runs that are read

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from heapq import merge
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import NotFound, Unreadable
 from edgecron.base.units import to_ms
 from edgecron.model.conditions import needs_of_fire
-from edgecron.model.listing import SchedulePage
+from edgecron.model.listing import Choice, SchedulePage
 from edgecron.model.schedule import Definition, Schedule
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.history import find_removals
@@ -26,10 +26,6 @@ from edgecron.store.sqlite.rows import (
     unreadable,
 )
 from edgecron.store.sqlite.schedule_lists import IDLE_COLUMNS, page_where
-
-if TYPE_CHECKING:
-    from edgecron.model.listing import Choice
-
 
 _T = TypeVar("_T")
 # Names of columns, each with its SQL.
