@@ -316,6 +316,7 @@ class _Track:
         self._after_ms = max(schedule.after_ms, since_ms - 1)
         self._runs_left = schedule.runs_left
         self._moved_ms = schedule.first_due_ms
+        self._has_jitter = schedule.timing.most_jitter_ms > 0
         self._own_ms = schedule.after_ms + 1  # the plan time of a fire that was moved
         self._later: list[int] = []  # due later than the day that was simulated last
         self._ends: list[int] = []  # of runs that can still be active, the earliest first
@@ -371,18 +372,19 @@ class _Track:
     def _take_due(self, day_ms: int, end_ms: int) -> _Planned:
         """Return when the fires of a day are due, in order."""
         planned = self._plan(day_ms, end_ms)
-        timing, moved_ms, own_ms = self._schedule.timing, self._moved_ms, self._own_ms
+        moved_ms, own_ms = self._moved_ms, self._own_ms
         is_moved = moved_ms is not None and day_ms <= max(moved_ms, own_ms)
-        if not (is_moved or self._later or timing.most_jitter_ms) and self._runs_left is None:
+        if not (is_moved or self._later or self._has_jitter) and self._runs_left is None:
             return planned
         plans = planned.at
         if is_moved and moved_ms is not None:
             # The fires that it was moved past come due with it, and one of them runs.
             plans = [at for at in plans if at >= moved_ms and at != own_ms]
-        due = self._later + self._resolve(plans)
+        due = list(self._later)
         if moved_ms is not None and day_ms <= moved_ms < end_ms and self._runs_left != 0:
             due.append(moved_ms)
             self._runs_left = None if self._runs_left is None else self._runs_left - 1
+        due += self._resolve(plans)
         due.sort()
         index = bisect_left(due, end_ms)
         self._later = due[index:]
@@ -403,7 +405,7 @@ class _Track:
     def _resolve(self, plans: list[int]) -> list[int]:
         """Return when these plan times are due."""
         timing = self._schedule.timing
-        if timing.most_jitter_ms:
+        if self._has_jitter:
             due = [resolve_due_ms(timing, plan_ms) for plan_ms in plans]
         else:
             due = plans

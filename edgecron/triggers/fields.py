@@ -224,7 +224,7 @@ class CronFields:
             first = self._rank(time_s) if at == day else 0
             last = self._rank(end_time_s) if at == end_day else self.per_day
             found += [start_ms + time_ms for time_ms in times_ms[first:last]]
-            at = self.rule.first(at + 1, end_day + 1)
+            at = self.rule.first(at + 1, end_day + 1) if at < end_day else None
         return found
 
     def _rank(self, time_s: int) -> int:
