@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.units import from_ms, to_ms
+from edgecron.base.window_texts import split_once_in
 from edgecron.model.choices import GAVE_UP_MARK, ON_TIME_MS, Cause, JobKind, Reason, Status
 from edgecron.planning.windows import windows_of
 from edgecron.triggers.once_in import most_spread_ms
@@ -37,7 +38,7 @@ NOT_RUN = {
     "edited": "an edit changed the times after this one had passed",
     "rescheduled": "the previous run was rescheduled past this time",
     "jitter": "jitter delayed the previous run past this time; the jitter exceeds the interval",
-    "condition": "a condition in --needs was not met in time",
+    "condition": "a condition was not met in time",
     "excluded": "the time lies outside the windows of the schedule",
     "declined": "its function had nothing to do",
     "removed": "the schedule was removed",
@@ -78,14 +79,14 @@ def run_sentence(
             what = f"Its {count} times {missed.split(' ', 2)[2]} were skipped"
         elif run.cause is Cause.MANUAL:
             what = f"The manual run of {time} was skipped"
-        return f"{what} (run {run.id}{scope}): {_reason_words(run, zone=zone, now=now)}."
+        return f"{what} (run {run.id}{scope}): {_reason_words(run, spec, zone=zone, now=now)}."
     if run.status is Status.QUEUED:
         return f"{subject} waits to start, {because}{_waits(run, zone=zone, now=now)}."
     if run.started_at is None:
         if _is_by_request(run):
             return f"{subject} was cancelled by a user before it started. It was due {because}."
         passed = _PASSED.get(run.status.value, run.status.value)
-        why = _reason_words(run, zone=zone, now=now)
+        why = _reason_words(run, spec, zone=zone, now=now)
         return f"{subject} {passed} before it started: {why}. It was due {because}."
     began = f"{subject} started at {near_time(run.started_at, zone=zone, now=now)}, {because}"
     if run.status is Status.RUNNING:
@@ -100,7 +101,7 @@ def run_sentence(
         return f"{began}; a user cancelled it{after}."
     passed = _PASSED.get(run.status.value, run.status.value)
     final = "; the job does not retry this exception" if GAVE_UP_MARK in run.flags else ""
-    return f"{began}; it {passed}{after}: {_reason_words(run, zone=zone, now=now)}{final}."
+    return f"{began}; it {passed}{after}: {_reason_words(run, spec, zone=zone, now=now)}{final}."
 
 
 def _is_by_request(run: Execution) -> bool:
@@ -169,7 +170,7 @@ def _moved_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now
     return f" (rescheduled to {due})"
 
 
-def _reason_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
+def _reason_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now: datetime) -> str:
     reason = "" if run.reason is None else run.reason.value
     known = NOT_RUN.get(reason)
     if reason == "timeout":
@@ -179,8 +180,11 @@ def _reason_words(run: Execution, *, zone: tzinfo, now: datetime) -> str:
     if known is None:
         return run.error_msg or reason
     if reason == "misfire" and run.error_msg:
-        them = "them" if (run.missed_count or 1) > 1 else "it"
-        return f"{recorded_words(run, zone=zone, now=now)}, and the catch-up policy skipped {them}"
+        is_one = (run.missed_count or 1) == 1
+        then = f"the catch-up policy skipped {'it' if is_one else 'them'}"
+        if spec is not None and any(map(split_once_in, spec.triggers)):
+            then = "its window has closed" if is_one else "their windows have closed"
+        return f"{recorded_words(run, zone=zone, now=now)}, and {then}"
     if reason == "condition" and run.status is Status.CANCELLED:
         return run.error_msg or "its --while condition was no longer true"
     if reason == "declined":

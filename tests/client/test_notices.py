@@ -180,7 +180,7 @@ def test_a_condition_that_is_not_met_before_its_deadline_is_told(mailbox: Open) 
     told = box.pass_s(601)
 
     assert (waiting, told) == ([], ["job was missed"])
-    assert "a condition in --needs was not met in time" in box.letters[0].text
+    assert "a condition was not met in time" in box.letters[0].text
 
 
 def test_a_flood_is_held_back_and_counted(mailbox: Open) -> None:

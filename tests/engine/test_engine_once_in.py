@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.options import Policies
 from edgecron.views.explanation import Verdict
+from edgecron.views.run_words import run_sentence
 from tests.support.laptop import Laptop
 from tests.support.story import START_MS
 
@@ -99,6 +100,10 @@ def test_a_machine_that_wakes_after_the_window_misses_it(laptop: Laptop) -> None
     laptop.story.after_s(0)
 
     assert laptop.shown("backup") == ["skipped:misfire"]
+    [run] = laptop.story.runs("backup")
+    spec = laptop.story.client.schedule("backup").spec
+    words = run_sentence(run, zone=UTC, now=from_ms(laptop.clock.now_ms()), spec=spec)
+    assert words.endswith(", and its window has closed.")
 
 
 def test_a_restart_within_the_window_runs_the_job_only_once(laptop: Laptop) -> None:
