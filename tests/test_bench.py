@@ -32,7 +32,7 @@ def test_the_rows_are_listed_by_name() -> None:
 def test_peers_have_rows_of_their_own() -> None:
     names = {line.split()[0] for line in bench("--peers", "--list").splitlines()}
 
-    assert names == {"embedded", "front-door", "idling"}
+    assert names == {"embedded", "enqueue", "front-door", "idling"}
 
 
 def test_a_row_is_measured_printed_and_written_as_json(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ class OpenDatabase:
         self._must_exist = must_exist
         self._retention = retention
         self._busy_wait_s = busy_wait_s
+        self._state_dir = state_dir(self.path)
         self._open_store: ReadingStore | None = None
         self.author = Author(origin)  # of the changes that this client makes
 
@@ -170,7 +171,7 @@ class OpenDatabase:
         # The change is done, and engines see it within a minute: an error here would say that the
         # change failed.
         with suppress(OSError):
-            ring_engines(state_dir(self.path))
+            ring_engines(self._state_dir)
 
     def change_mark(self) -> int:
         """Return a number that changes with each commit of another connection.
@@ -224,7 +225,7 @@ class Engines(OpenDatabase):
             return []
         from edgecron.client.engine_health import find_states
 
-        return find_states(self.store, state_dir(self.path), clock=self._clock)
+        return find_states(self.store, self._state_dir, clock=self._clock)
 
     def other_databases(self) -> list[DatabaseCopy]:
         """Return the processes that run a copy of this database: each schedule fires in both."""
@@ -236,7 +237,7 @@ class Engines(OpenDatabase):
         """Return why the disk is too full to record a start; None if it is not."""
         from edgecron.client.doctor_machine import CheckStatus, check_space
 
-        found = check_space(self.path, state_dir(self.path))
+        found = check_space(self.path, self._state_dir)
         return next((one.message for one in found if one.status is CheckStatus.PROBLEM), None)
 
     def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
@@ -250,7 +251,7 @@ class Engines(OpenDatabase):
         key = execution.supervisor_id
         if key is None or not is_key(key):
             return False
-        return lock_is_held(lock_path(state_dir(self.path), key))
+        return lock_is_held(lock_path(self._state_dir, key))
 
     def take_over(self) -> None:
         """Record the ends of runs that dead engines left, if no engine is working.
@@ -262,7 +263,7 @@ class Engines(OpenDatabase):
             from edgecron.engine.state_folder import find_foreign_owner
 
             if find_foreign_owner(self.path) is None:
-                record_left_ends(self.store, state_dir(self.path), clock=self._clock)
+                record_left_ends(self.store, self._state_dir, clock=self._clock)
 
     def trust_clock(self) -> tuple[datetime | None, datetime]:
         """Declare that the clock is right now, so that engines trust it.

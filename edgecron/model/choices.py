@@ -43,7 +43,8 @@ class Durability(StrEnum):
     """How many records of a schedule a power cut can take. Starts are safe at each level."""
 
     FULL = "full"  # nothing
-    NORMAL = "normal"  # ends of the last seconds: these runs are then interrupted
+    # Ends of the last seconds: these runs are then interrupted; and manual runs not started yet
+    NORMAL = "normal"
     VOLATILE = "volatile"  # as normal; the output of successful runs is never stored
 
 

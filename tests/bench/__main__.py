@@ -36,7 +36,7 @@ from tests.bench import (
     written,
 )
 from tests.bench.machine import Setting
-from tests.bench.peers import at_once, daemons, embedded, idling
+from tests.bench.peers import at_once, daemons, embedded, enqueuing, idling
 from tests.bench.peers.programs import Programs, find_programs
 from tests.bench.table import Row
 
@@ -78,6 +78,7 @@ BENCHES: dict[str, tuple[Measure, str]] = {
 }
 PEERS: dict[str, tuple[Callable[[Setting, Programs], Iterator[Row]], str]] = {
     "embedded": (embedded.rows, "APScheduler 3 and huey beside edgecron, within a program"),
+    "enqueue": (enqueuing.rows, "huey beside edgecron: tasks that a program enqueues"),
     "front-door": (_front_door_of_all, "all of them: 1,000 due at once, at the first instruction"),
     "idling": (idling.rows, "what each costs with nothing due, and to import"),
 }

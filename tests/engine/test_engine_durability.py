@@ -88,3 +88,16 @@ def test_a_follower_of_a_spared_end_starts_in_a_transaction_that_waits(
 
     assert commits.levels == ["normal", "full"]
     assert story.statuses("next") == ["running"]
+
+
+@pytest.mark.parametrize("level", Durability)
+def test_a_run_by_hand_waits_for_the_disk_unless_the_schedule_spares_it(
+    tmp_path: Path, commits: Commits, level: Durability
+) -> None:
+    story = Story(tmp_path / "story.db")
+    story.add("job", "on demand", policies=Policies(durability=level))
+    commits.levels.clear()
+
+    story.client.run_now("job")
+
+    assert commits.levels == ["full" if level is Durability.FULL else "normal"]

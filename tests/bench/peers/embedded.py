@@ -62,14 +62,14 @@ class App:
 
 
 def rows(setting: Setting, programs: Programs) -> Iterator[Row]:
-    apps = _find_apps(programs)
+    apps = find_apps(programs)
     yield from _throughput_rows(setting, apps)
     yield from _latency_rows(setting, apps)
     yield from _memory_rows(setting, apps)
     yield from _import_rows(setting, apps)
 
 
-def _find_apps(programs: Programs) -> dict[str, App]:
+def find_apps(programs: Programs) -> dict[str, App]:
     pythons = {OURS: Path(sys.executable), **programs.pythons}
     ours = child_environment()
     theirs = {name: value for name, value in ours.items() if name != "PYTHONPATH"}
@@ -86,7 +86,7 @@ def _throughput_rows(setting: Setting, apps: Mapping[str, App]) -> Iterator[Row]
         ("burst", f"{count:,} functions due at once: due to the last end on record"),
         ("stream", f"{count:,} functions asked for one by one: to the last end on record"),
     ):
-        found = _in_turns(setting, apps, act, count, rounds=setting.pick(5, 2))
+        found = in_turns(setting, apps, act, count, rounds=setting.pick(5, 2))
         per_s = {
             name: [count / float(one["took_s"]) for one in told] for name, told in found.items()
         }
@@ -95,7 +95,7 @@ def _throughput_rows(setting: Setting, apps: Mapping[str, App]) -> Iterator[Row]
 
 def _latency_rows(setting: Setting, apps: Mapping[str, App]) -> Iterator[Row]:
     count = setting.pick(40, 8)
-    found = _in_turns(setting, apps, "latency", count, rounds=setting.pick(3, 1))
+    found = in_turns(setting, apps, "latency", count, rounds=setting.pick(3, 1))
     late_ms = {
         name: [late * 1000 for one in told for late in one["late_s"]]
         for name, told in found.items()
@@ -172,7 +172,7 @@ def _import_rows(setting: Setting, apps: Mapping[str, App]) -> Iterator[Row]:
             yield _beside(f"{what}, best of {rounds}", best, "ms", reach=at_most(1.0))
 
 
-def _in_turns(
+def in_turns(
     setting: Setting, apps: Mapping[str, App], act: str, count: int, *, rounds: int
 ) -> dict[str, list[dict[str, Any]]]:
     """What each said of an act, of each round; who begins a round takes turns, too."""

@@ -25,6 +25,7 @@ import time
 BOUND_S = 600.0
 LEAD_S = 3.0  # between the last of the preparations and the first instant
 APART_S = 1.0
+THREADS = 8  # that ask at the same time
 _LOOK_S = 0.002
 # Parts of a second, so that no tick of a scheduler, or of the machine, is met by all of them.
 _SPREAD = 0.618
@@ -87,6 +88,22 @@ def stream(app, count: int) -> dict:
     return {"asked_s": asked - began, "took_s": ended - began}
 
 
+def threads(app, count: int) -> dict:
+    """The same, asked for by so many threads at the same time."""
+    app.start()
+    time.sleep(LEAD_S)
+    crowd = [threading.Thread(target=app.enqueue, args=(count // THREADS,)) for _ in range(THREADS)]
+    began = time.time()
+    for one in crowd:
+        one.start()
+    for one in crowd:
+        one.join()
+    asked = time.time()
+    calls.wait()
+    ended = _wait_recorded(app, count)
+    return {"asked_s": asked - began, "took_s": ended - began}
+
+
 def latency(app, count: int) -> dict:
     """How late each of so many is called that are due one after the other."""
     first = time.time() + LEAD_S + count * app.add_s
@@ -104,7 +121,7 @@ def idle(app, count: int) -> dict:
     return {}
 
 
-ACTS = {"burst": burst, "stream": stream, "latency": latency, "idle": idle}
+ACTS = {"burst": burst, "stream": stream, "threads": threads, "latency": latency, "idle": idle}
 
 
 def _wait_recorded(app, count: int) -> float:

@@ -24,12 +24,12 @@ class EdgecronApp:
             self._scheduler.job(at(due), name=f"job-{number}")(call)
 
     def start(self) -> None:
+        self._asked = self._scheduler.task(name="asked")(call)
         self._scheduler.start()
 
     def enqueue(self, count: int) -> None:
-        asked = self._scheduler.job(every("1h"), name="asked", overlap="allow")(call)
         for _ in range(count):
-            asked.run_now()
+            self._asked.enqueue()
 
     def recorded(self) -> int:
         with self._scheduler.client() as client:
