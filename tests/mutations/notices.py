@@ -53,8 +53,11 @@ ALL: tuple[Mutation, ...] = (
         proves=("O4", "15"),
         edits=(
             Edit(
-                function="NoticeSender._prepare",
-                old="outbox.note_message(database, ids, message_id)",
+                function="NoticeSender._begin",
+                old=(
+                    "outbox.note_message(self._client.store, [one.id for one in notices],"
+                    " message.id)"
+                ),
                 new="pass",
             ),
         ),
