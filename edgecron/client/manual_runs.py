@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -152,9 +153,14 @@ class ManualRuns(Runs):
 
     def _prepare(self, wish: Wish, now_ms: int) -> Enqueued:
         """Return the fires that a caller wants. Raises NotFound, and InvalidInput."""
-        schedule = self._read.get(wish.name)
-        if schedule is None:
-            schedule = self._read[wish.name] = self.store.get_schedule(wish.name)
+        known = self._read.get(wish.name)
+        if known is not None:
+            with suppress(EdgecronError):  # It can have changed since it was read.
+                return self._prepare_of(known, wish, now_ms)
+        schedule = self._read[wish.name] = self.store.get_schedule(wish.name)
+        return self._prepare_of(schedule, wish, now_ms)
+
+    def _prepare_of(self, schedule: Schedule, wish: Wish, now_ms: int) -> Enqueued:
         if wish.queue not in (None, schedule.spec.queue):
             raise NotFound(f"schedule {wish.name!r} is not of queue {wish.queue!r}")
         scopes, scope = schedule.spec.scopes, wish.options.scope
