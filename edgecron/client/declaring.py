@@ -157,7 +157,7 @@ def _refuse_added(database: ScheduleChanges, schedule: Schedule, *, place: str) 
 def _differs(database: ScheduleChanges, step: Step) -> AlreadyExists:
     keys = ", ".join(one.key for one in step.changes)
     schedule = step.schedule
-    maker = "" if schedule is None else f", by {_made_by(database, schedule)}"
+    maker = "" if schedule is None else f" ({_made_by(database, schedule)})"
     return AlreadyExists(
         f"schedule {step.name!r} exists already{maker}, and differs in: {keys}",
         hint="to replace it: add(..., replace=True); to change options: get(...).change(...)",

@@ -120,14 +120,14 @@ def import_path(call: object, *, name: str) -> str:
     module, qualname = getattr(call, "__module__", None), getattr(call, "__qualname__", None)
     if not module or not qualname:
         raise _unimportable(name, f"{call!r:.60} has no name", "give its arguments as args=[...]")
+    if qualname.endswith("<lambda>"):
+        raise _unimportable(name, "it is a lambda", f"{_TOP_LEVEL}, with def")
     if module == "__main__":
         raise _unimportable(
             name,
             f"{qualname} is part of the started program (__main__)",
             "put the function in a module, and import it from there",
         )
-    if qualname.endswith("<lambda>"):
-        raise _unimportable(name, "it is a lambda", f"{_TOP_LEVEL}, with def")
     if "<locals>" in qualname:
         raise _unimportable(name, f"{qualname} is within another function", _TOP_LEVEL)
     if hasattr(call, "__func__") and not isinstance(getattr(call, "__self__", None), type):

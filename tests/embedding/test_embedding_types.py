@@ -15,6 +15,8 @@ import pytest
 import edgecron
 from edgecron.base import errors
 from edgecron.cli.topics import TOPICS, read_topic
+from edgecron.http.openapi import ANSWERS
+from edgecron.model.run import Execution
 from tests.support.examples import code_of, python_of
 
 ROOT = Path(__file__).parents[2]
@@ -133,3 +135,9 @@ def test_errors_that_a_method_says_it_raises_are_exported(kind: str) -> None:
 
     named = {word for word in re.findall(r"[A-Z]\w+", said) if hasattr(errors, word)}
     assert named <= set(edgecron.__all__)
+
+
+def test_a_run_has_the_same_fields_in_python_as_over_http() -> None:
+    answered = ANSWERS["Run"]["properties"].keys() - {"payload_text", "result_text", "timezone"}
+
+    assert answered <= {one for one in dir(Execution) if not one.startswith("_")}
