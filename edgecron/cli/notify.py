@@ -9,7 +9,7 @@ uses a changed rule from the next notice on. After you write your first rule, re
 run `edgecron notify list`.
 
 list --dry-run shows the notices that the runs of the last 7 days would have caused with the rules
-as they are now, and sends nothing.
+as they are now, and sends nothing. It only counts pings.
 
 test sends a message over the channel of a rule immediately, and says if that worked.
 """
@@ -114,6 +114,7 @@ def _list(cli: Session, args: Namespace) -> None:
 def _rehearse(cli: Session, rules: Sequence[NotifyRule]) -> None:
     """Show what the history would have sent with these rules."""
     from edgecron.client.notice_rules import rehearse
+    from edgecron.formats.notify_rules import rule_words
     from edgecron.planning.notices import plan_messages
 
     client = cli.local_client(must_exist=True)
@@ -134,7 +135,9 @@ def _rehearse(cli: Session, rules: Sequence[NotifyRule]) -> None:
             for one in told
         )
         return
-    if told:
+    pinging = {rule.name for rule in rules if rule.channel is ChannelKind.PING}
+    shown = [one for one in told if one.rule not in pinging]  # Two pings a run would hide them.
+    if shown:
         cli.put_table(
             ("at", "rule", "event", "schedule", "run_id"),
             [
@@ -145,18 +148,22 @@ def _rehearse(cli: Session, rules: Sequence[NotifyRule]) -> None:
                     names.get(one.schedule_id or 0, ""),
                     "" if one.execution_id is None else str(one.execution_id),
                 )
-                for one in told
+                for one in shown
             ],
-            styles=[(None, "bold", None, "bold", "dim") for _ in told],
+            styles=[(None, "bold", None, "bold", "dim") for _ in shown],
             flexible=((3, 16),),
         )
     for rule in rules:
         times_ms = sorted(one.at_ms for one in told if one.rule == rule.name)
-        notices = count_words(len(times_ms), "notice")
-        messages = len(plan_messages(times_ms, most_per_hour=rule.most_per_hour))
-        if rule.channel is ChannelKind.PING:
-            messages = len(times_ms)
-        cli.say(f"rule {rule.name}: {notices} in {count_words(messages, 'message')} in 7 days")
+        if rule.beat_ms is not None:
+            words = f"a ping {rule_words(rule)}"
+        elif rule.name in pinging:
+            words = f"{count_words(len(times_ms), 'ping')} in 7 days"
+        else:
+            planned = len(plan_messages(times_ms, most_per_hour=rule.most_per_hour))
+            messages = count_words(planned, "message")
+            words = f"{count_words(len(times_ms), 'notice')} in {messages} in 7 days"
+        cli.say(f"rule {rule.name}: {words}")
     cli.say("nothing was sent")
 
 

@@ -372,7 +372,7 @@ def _usual_security(smtp: str | None) -> MailSecurity:
 def rule_words(rule: NotifyRule) -> str:
     """Say what a rule hears of, as in 'failed, recovered of backup-*'."""
     if rule.beat_ms is not None:
-        return f"each {format_duration_ms(rule.beat_ms)} while an engine is running"
+        return f"every {format_duration_ms(rule.beat_ms)} while an engine is running"
     limits = [
         f"{event} after {format_duration_ms(limit_ms)}"
         for event in _LIMITED_EVENTS

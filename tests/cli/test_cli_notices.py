@@ -203,6 +203,24 @@ def test_a_dry_run_shows_what_the_history_would_have_sent(
     assert not out.exists()
 
 
+def test_a_dry_run_only_counts_pings(edgecron: Edgecron, config: Path) -> None:
+    edgecron("add", "good", "--every", "1h", "--", "true")
+    edgecron("run", "good", "--wait")
+    config.write_text(
+        '[notify.mon]\nping = "http://127.0.0.1:1/{schedule}"\n'
+        '[notify.alive]\nping = "http://127.0.0.1:1/alive"\nheartbeat = "5m"\n'
+    )
+
+    shown = edgecron("notify", "list", "--dry-run")
+
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        "rule mon: 2 pings in 7 days",
+        "rule alive: a ping every 5m while an engine is running",
+        "nothing was sent",
+    ]
+
+
 def test_a_named_rule_is_known_from_then_on(
     edgecron: Edgecron, database: Path, config: Path
 ) -> None:
