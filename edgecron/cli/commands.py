@@ -167,7 +167,8 @@ OTHER_WORDS = {
     "abort": "cancel", "enable": "resume", "disable": "pause", "suspend": "pause", "tail": "logs",
     "runs": "history", "jobs": "list", "ps": "status", "top": "status", "rename": "edit",
     "validate": "check", "prometheus": "metrics", "load": "apply", "version": "--version",
-    "uninstall": "self", "systemd": "service", "install": "service",
+    "uninstall": "self", "systemd": "service", "install": "service", "dashboard": "tui",
+    "changes": "undo", "revisions": "undo", "statistics": "stats", "trend": "stats",
 }  # fmt: skip
 
 
