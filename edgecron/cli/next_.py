@@ -90,6 +90,8 @@ def _note(fire: UpcomingFire, *, zone: tzinfo, now: datetime) -> str:
         return moved_words(fire, zone=zone, now=now)
     moved = fire.due_at - fire.plan_at
     parts = None if fire.source is None else split_once_in(fire.source)
+    if fire.source is None:
+        return "started manually"
     if not moved:
         return "at the earliest" if parts is not None and parts.conditions else ""
     words = short_duration(round(moved.total_seconds() * 1000))

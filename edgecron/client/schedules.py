@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from heapq import merge
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput
@@ -22,6 +24,7 @@ from edgecron.model.listing import (
 )
 from edgecron.planning.forecast import UpcomingFire, fires_of, in_order
 from edgecron.planning.times import load_timing, load_triggers
+from edgecron.store.sqlite.due import find_delayed
 from edgecron.store.sqlite.schedule_lists import (
     find_first_lines,
     find_lines,
@@ -109,11 +112,34 @@ class Schedules(OpenDatabase):
         They come in the order in which they can start.
         """
         if name is not None:
-            yield from self.fires_of(self.store.get_schedule(name))
+            schedule = self.store.get_schedule(name)
+            yield from self._with_delayed(self.fires_of(schedule), schedule_id=schedule.id)
             return
         matches_name = matches.matches_name if matches is not None and matches.has_names else None
         coming = self.store.coming_schedules(matches=matches_name)
-        yield from in_order(coming, self._readable_fires_of)
+        yield from self._with_delayed(
+            in_order(coming, self._readable_fires_of), matches=matches_name
+        )
+
+    def _with_delayed(
+        self,
+        fires: Iterator[UpcomingFire],
+        *,
+        schedule_id: int | None = None,
+        matches: Callable[[str], bool] | None = None,
+    ) -> Iterator[UpcomingFire]:
+        """Yield fires and the manual runs that are due later, in the order of their due times."""
+        now_ms = self._clock.now_ms()
+        delayed = [
+            UpcomingFire(
+                schedule=name, plan_at=from_ms(plan_ms), due_at=from_ms(due_ms), source=None
+            )
+            for name, plan_ms, due_ms in find_delayed(
+                self.store, now_ms=now_ms, schedule_id=schedule_id
+            )
+            if matches is None or matches(name)
+        ]
+        return merge(fires, delayed, key=attrgetter("due_at")) if delayed else fires
 
     def _readable_fires_of(self, schedule: Schedule) -> Iterator[UpcomingFire]:
         # A schedule that can't be read, such as for an unknown zone, must not hide the others. The

@@ -38,6 +38,15 @@ def test_doctor_misses_nothing(edgecron: Edgecron, task: str) -> None:
     assert edgecron("status").code == 0
 
 
+def test_doctor_misses_an_engine_for_a_run_that_waits(edgecron: Edgecron, task: str) -> None:
+    edgecron("run", task, "--at", "in 1h")
+
+    [found] = [one for one in edgecron("doctor", "--json").json if one["check"] == "engines"]
+
+    assert found["status"] == "warning"
+    assert "no engine" in found["message"]
+
+
 def test_a_file_keeps_it(edgecron: Edgecron, task: str, tmp_path: Path) -> None:
     text = edgecron("export").out
     (tmp_path / "all.toml").write_text(text)
@@ -75,6 +84,10 @@ def test_a_run_can_be_asked_for_at_a_time(edgecron: Edgecron, task: str) -> None
     assert (run["status"], run["cause"]) == ("queued", "manual")
     assert told.out.startswith(f"run {run['id']} of {task}: queued, due ")
     assert "waits" in edgecron("why", task).out
+    [coming] = edgecron("next", "--json").json
+    assert (coming["schedule"], coming["due_at"]) == (task, run["due_at"])
+    assert "started manually" in edgecron("next", task).out
+    assert task in edgecron("status").out
     assert "cancelled" in edgecron("cancel", str(run["id"])).out
 
 

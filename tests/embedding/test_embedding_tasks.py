@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 
-from edgecron import Scheduler
+from edgecron import Run, RunContext, Scheduler
 from edgecron.base.errors import InvalidInput, KeyReused, NotFound
 from edgecron.model.choices import Status
 
@@ -270,3 +270,26 @@ def test_a_job_with_times_can_be_enqueued_too(scheduler: Scheduler) -> None:
     scheduler.start()
     assert report.enqueue("long", delay=0.01).get(BOUND_S) == "long"
     assert rotate.enqueue(delay=0.01).wait(BOUND_S).status == "success"
+
+
+def test_type_checkers_know_arguments_and_result(scheduler: Scheduler) -> None:
+    @scheduler.task()
+    def load(table: str, rows: int = 1) -> int:
+        return rows
+
+    @scheduler.task()
+    async def fetch(run: RunContext, url: str) -> str:
+        return url
+
+    assert_type(load.enqueue("users", rows=3), Run[int])
+    assert_type(load.enqueue("users", delay="5m", key="k"), Run[int])
+    assert_type(fetch.enqueue("https://example.org", at=datetime.now(UTC)), Run[str])
+    assert_type(load.enqueue_many(["users"]), list[Run[int]])
+
+    async def main() -> None:
+        assert_type(await load.aenqueue("users"), Run[int])
+        assert_type(await fetch.aenqueue("x", priority="high"), Run[str])
+
+    asyncio.run(main())
+    with pytest.raises(TypeError):
+        load.enqueue(4, wrong=1)  # type: ignore[call-overload]

@@ -180,8 +180,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="_enqueue",
-                old="for fire in wanted.fires:",
-                new="for fire in wanted.fires[:2]:",
+                old="_queue(database, schedule, wanted.fires, now_ms)",
+                new="_queue(database, schedule, wanted.fires[:2], now_ms)",
             ),
         ),
         hunt=Hunt(tests=(STORIES,), says=fails("I23")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import apsw
@@ -15,6 +16,7 @@ from edgecron.planning.next_fire import Due
 from edgecron.store.contract import Subject
 from edgecron.store.sqlite.connection import Database
 
+_MOST_DELAYED = 10_000  # that are listed
 MOST_UPCOMING = 1024  # schedules of one instant that are loaded before it: 1.4 KB each
 
 # The condition on schedules for each hold.
@@ -111,6 +113,22 @@ def is_used(database: Database, queue: str) -> bool:
         {"queue": queue},
     )
     return bool(found)
+
+
+def find_delayed(
+    database: Database, *, now_ms: int, schedule_id: int | None = None
+) -> list[tuple[str, int, int]]:
+    """Return (schedule, plan time, due time) of manual runs that are due later, the next first."""
+    found: list[tuple[str, int, int]] = database.rows(
+        """SELECT s.name, e.plan_at, e.due_at
+           FROM executions AS e INDEXED BY executions_active
+           CROSS JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.status = 'queued' AND e.status IN ('queued', 'running')
+               AND e.schedule_id = coalesce(:schedule, e.schedule_id)
+               AND e.cause = 'manual' AND e.due_at > :now LIMIT :most""",
+        {"schedule": schedule_id, "now": now_ms, "most": _MOST_DELAYED},
+    )
+    return sorted(found, key=itemgetter(2))
 
 
 def next_wake_ms(database: Database) -> int | None:

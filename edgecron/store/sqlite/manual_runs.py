@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import product
 from operator import itemgetter
 
 from edgecron.base.errors import Conflict, EdgecronError, KeyReused
@@ -72,6 +73,8 @@ def _enqueue(database: Database, wanted: Enqueued, now_ms: int) -> list[int] | E
     schedule = wanted.schedule
     if not is_unchanged(database, schedule):
         return None
+    if not wanted.is_keyed and all(_always_waits(schedule, one, now_ms) for one in wanted.fires):
+        return _queue(database, schedule, wanted.fires, now_ms)
     ids: list[int] = []
     for fire in wanted.fires:
         found = _find_keyed(database, schedule, fire.fire_key) if wanted.is_keyed else []
@@ -89,7 +92,7 @@ def _enqueue(database: Database, wanted: Enqueued, now_ms: int) -> list[int] | E
                 hint="check in history whether it was run, and then run it again",
             )
         elif _always_waits(schedule, fire, now_ms):
-            ids += _queue(database, schedule, fire, now_ms)
+            ids += _queue(database, schedule, (fire,), now_ms)
         else:
             ids += [one.execution_id for one in _write_fire(database, schedule, fire, now_ms)]
     return ids
@@ -101,20 +104,14 @@ def _always_waits(schedule: Schedule, fire: Fire, now_ms: int) -> bool:
     return fire.cause is Cause.MANUAL and (is_allowed or fire.due_ms > now_ms)
 
 
-def _queue(database: Database, schedule: Schedule, fire: Fire, now_ms: int) -> list[int]:
-    """Queue a fire in each scope of a schedule."""
+def _queue(database: Database, schedule: Schedule, fires: Sequence[Fire], now_ms: int) -> list[int]:
+    """Queue fires in each scope of a schedule; the ids of their rows in order."""
     spec, policies = schedule.spec, schedule.spec.policies
-    values = {
+    common = {
         "schedule": schedule.id,
         "revision": schedule.revision,
-        "plan": fire.plan_ms,
-        "fire_key": fire.fire_key,
-        "payload": fire.payload,
-        "due": fire.due_ms,
         "max_attempts": most_attempts(policies.retries, policies.on_interrupt),
         "queue": spec.queue,
-        "priority": int(policies.priority if fire.priority is None else fire.priority),
-        "timeout": fire.timeout_s,
         "now": now_ms,
     }
     found = database.returning_each(
@@ -124,8 +121,19 @@ def _queue(database: Database, schedule: Schedule, fire: Fire, now_ms: int) -> l
                :max_attempts, :queue, :priority, :timeout, 'queued', :now)
            RETURNING :place, id""",
         [
-            {**values, "place": place, "kind": kind, "scope": scope}
-            for place, (kind, scope) in enumerate(spec.scopes)
+            {
+                **common,
+                "place": place,
+                "kind": kind,
+                "scope": scope,
+                "plan": fire.plan_ms,
+                "fire_key": fire.fire_key,
+                "payload": fire.payload,
+                "due": fire.due_ms,
+                "priority": int(policies.priority if fire.priority is None else fire.priority),
+                "timeout": fire.timeout_s,
+            }
+            for place, (fire, (kind, scope)) in enumerate(product(fires, spec.scopes))
         ],
     )
     return [execution_id for _, execution_id in sorted(found)]

@@ -204,13 +204,21 @@ def find_schedule_page(
 
 
 def count_waiting(database: Database) -> dict[str, int]:
-    """By queue, count the schedules that need an engine: at their next time or the next boot."""
+    """By queue, count the schedules that need an engine: at their next time or the next boot, or
+    for a run that is queued."""
     rows = database.rows(
         """SELECT queue, count(*) FROM schedules INDEXED BY schedules_due
            WHERE next_run_at IS NOT NULL AND enabled GROUP BY queue
            UNION ALL
            SELECT queue, count(*) FROM schedules INDEXED BY schedules_boot
            WHERE on_boot AND enabled AND deleted_at IS NULL AND next_run_at IS NULL GROUP BY queue
+           UNION ALL
+           SELECT s.queue, count(*)
+           FROM (SELECT DISTINCT schedule_id FROM executions INDEXED BY executions_active
+               WHERE status = 'queued' AND status IN ('queued', 'running')) AS e
+           CROSS JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE s.next_run_at IS NULL AND NOT s.on_boot AND s.deleted_at IS NULL
+               AND s.vanished_at IS NULL GROUP BY s.queue
            UNION ALL
            SELECT queue, -count(*) FROM schedules INDEXED BY schedules_vanished
            WHERE vanished_at IS NOT NULL AND deleted_at IS NULL
