@@ -240,7 +240,7 @@ def test_excluded_times_are_shown_beside_the_next_runs(scene: Scene, tmp_path: P
 
     text = text_of(scene, "closed")
 
-    assert "vacation.ics" in text
+    assert "vacation.ics" in "".join(text.split())  # its path can be folded
     assert " = 2026-11-22" not in text
     excluded = [line for line in text.splitlines() if "excluded" in line]
     assert any("5 times until 2026-11-23 22:00:00" in line for line in excluded)
