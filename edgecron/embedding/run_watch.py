@@ -218,9 +218,8 @@ class RunWatch:
             now_active = active.queued | active.running
             for run_id in missing - now_active:
                 self._told.pop(run_id, None)  # Retention removed it.
-            for run_id in now_active:
-                if run_id <= active.top and run_id not in self._ended:
-                    self._told.setdefault(run_id, _Told.NOTHING)
+            new = now_active - self._told.keys() - self._ended
+            self._told |= {run_id: _Told.NOTHING for run_id in new if run_id <= active.top}
             self._top = active.top
             self._ended = {one for one in self._ended if one > active.top or one in now_active}
 

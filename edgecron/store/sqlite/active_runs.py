@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from edgecron.base.values import NamedTuple
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.history import find_bounds
@@ -23,21 +25,22 @@ def find_active_ids(database: Database) -> ActiveIds:
     """The active runs. Costs one walk through their index."""
     # First: a run that is added after this is younger.
     top = find_bounds(database).last_id
-    found: dict[str, list[int]] = {"queued": [], "running": []}
-    rows = database.rows(
-        """SELECT id, status FROM executions INDEXED BY executions_active
-           WHERE status IN ('queued', 'running')"""
+    # One text per status: 100,000 rows of their own would take twice as long (measured).
+    found = dict(
+        database.rows(
+            """SELECT status, json_group_array(id) FROM executions INDEXED BY executions_active
+               WHERE status IN ('queued', 'running') GROUP BY status"""
+        )
     )
-    for run_id, status in rows:
-        found[status].append(run_id)
     owed = database.rows(
-        "SELECT id FROM executions INDEXED BY executions_owed WHERE waiting_for IS NOT NULL"
+        """SELECT json_group_array(id) FROM executions INDEXED BY executions_owed
+           WHERE waiting_for IS NOT NULL"""
     )
     return ActiveIds(
         top,
-        frozenset(found["queued"]),
-        frozenset(found["running"]),
-        frozenset(row[0] for row in owed),
+        queued=frozenset(json.loads(found.get("queued", "[]"))),
+        running=frozenset(json.loads(found.get("running", "[]"))),
+        owed=frozenset(json.loads(owed[0][0])),
     )
 
 
