@@ -64,6 +64,19 @@ ALL: tuple[Mutation, ...] = (
         hunt=Hunt(tests=(NOTICES,), says=fails("O4")),
     ),
     Mutation(
+        name="replaced-ping",
+        guard="a ping that a newer one replaced is never sent",
+        proves=("O6",),
+        edits=(
+            Edit(
+                function="NoticeSender._note",
+                old="replaced = [one.id for one in line.replaced]",
+                new="replaced: list[int] = []",
+            ),
+        ),
+        hunt=Hunt(tests=(NOTICES,), says=fails("O6")),
+    ),
+    Mutation(
         name="limit-told-once",
         guard="a late or slow run is told once until a run is well again",
         proves=("O5",),
