@@ -34,7 +34,11 @@ NEEDS = {
     "mail": ("online",),
     "photos": ("disk:/home:1GB",),
     "index": ("battery:50%",),
+    "upload": ("online", "ac-power"),
+    "scan": ("ac-power",),
 }
+# The laptop sleeps while both open. It wakes before the first one closes, and after the second.
+WINDOWS = {"upload": "23:30-06:30", "scan": "02:00-05:00"}
 DEADLINES_S = {"backup": 12 * 3600, "mail": 1800, "photos": 2 * 3600, "index": 2 * 3600}
 
 
@@ -192,11 +196,11 @@ def live(month: Month, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def due_times(name: str) -> list[datetime]:
     """The plan times of a schedule in this month, reckoned by hand."""
-    hours = {"backup": 1, "photos": 10, "index": 12}
+    hours = {"backup": 1, "photos": 10, "index": 12, "upload": 23, "scan": 2}
     if name == "mail":
         return [FIRST + timedelta(hours=hour) for hour in range(1, 24 * DAYS)]
     if name != "standup":
-        minute = 30 if name == "photos" else 0
+        minute = 30 if name in ("photos", "upload") else 0
         return [
             FIRST + timedelta(days=day, hours=hours[name], minutes=minute) for day in range(DAYS)
         ]
@@ -220,6 +224,9 @@ def month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Month:
     ):
         policies = Policies(needs=NEEDS[name], needs_deadline_s=DEADLINES_S[name])
         month.story.add(name, trigger, timezone="UTC", policies=policies)
+    for name, window in WINDOWS.items():
+        trigger = f"once in {window} when {' and '.join(NEEDS[name])}"
+        month.story.add(name, trigger, timezone="UTC")
     month.story.add("standup", "0 9 * * *", timezone="local")
     return month
 
@@ -253,7 +260,10 @@ def test_why_tells_the_truth_about_every_due_time_of_a_laptops_month(
         "photos given up": 2,
         "photos on time": 27,
         "photos waited": 1,
+        "scan on time": 1,
+        "scan slept through": 29,
         "standup on time": 30,
+        "upload waited": 30,
     }
 
 
@@ -273,10 +283,13 @@ def judge(month: Month, name: str, at: datetime, run: Execution, words: str) -> 
     if run.status is Status.SKIPPED and run.reason is Reason.MISFIRE:
         assert month.was_asleep(at), where
         assert "the machine was asleep" in words, where
+        closed = ("its window has closed.", "their windows have closed.")
+        assert words.endswith(closed) is (name in WINDOWS), where
         return "slept through"
     assert run.status is Status.SUCCESS, where
     assert run.started_at is not None
-    assert f"started at {run.started_at:%b %d %H:%M}" in words, where
+    is_today = run.started_at.date() == month.clock.now().date()
+    assert f"started at {run.started_at:{'%H:%M' if is_today else '%b %d %H:%M'}}" in words, where
     if name in NEEDS:
         assert month.meets(name, run.started_at), where
         begin = max(at, run.due_at)
