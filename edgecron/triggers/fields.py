@@ -51,7 +51,7 @@ class DayRule:
         last_month = min(month + (until - day) // 28 + 2, _LAST_MONTH)
         while month < last_month:
             month += 1
-            found = self.in_month(month)
+            found = self.in_month(month) if month % 12 + 1 in self.months else ()
             if found:
                 day = _month_start(month) + found[0] - 1
                 return day if day < until else None
@@ -81,6 +81,7 @@ class DayRule:
         before = bisect_left(self.in_month(first_month), start.day)
         return whole - before + bisect_left(self.in_month(last_month), end.day)
 
+    @lru_cache(maxsize=1024)  # noqa: B019 - rules are small, and few; a third of a next time
     def in_month(self, month: int) -> tuple[int, ...]:
         """List the matching days of a month, 1 to 31, in order."""
         year, index = divmod(month, 12)

@@ -11,7 +11,7 @@ from edgecron.base.values import dataclass
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.fields import CronFields
 from edgecron.triggers.gate import gate
-from edgecron.triggers.tzif import Spans
+from edgecron.triggers.tzif import DAY_S, Spans
 from edgecron.triggers.zones import LOCAL, local_history, zone_history
 
 # Which ends of an upstream count, for `after NAME:WHAT`.
@@ -242,6 +242,7 @@ class CronTrigger(Trigger):
             return None
         spans = self._spans(until)
         is_fixed = not self.fields.is_wildcard
+        searched_from, match = 1, 0  # no wall time in [searched_from, match) matches
         for index in range(spans.index_at(since), len(spans.starts)):
             start, offset = spans.starts[index], spans.offsets[index]
             if start >= until:
@@ -251,8 +252,12 @@ class CronTrigger(Trigger):
                 mark = spans.marks[index]
                 # At the start of a span, times that the gap before it skipped count too.
                 wall = mark if since <= start else max(wall, mark)
-            match = self.fields.first(wall, spans.end(index) + offset)
-            if match is not None:
+            if not searched_from <= wall <= match:
+                # No offset is as large as two days.
+                end = until + 2 * DAY_S
+                first = self.fields.first(wall, end)
+                searched_from, match = wall, end if first is None else first
+            if match < spans.end(index) + offset:
                 found = max(match - offset, start)
                 return found * 1000 if found < until else None
         return None
