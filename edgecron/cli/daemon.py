@@ -57,10 +57,8 @@ from edgecron.cli.engine_hosting import (
 )
 from edgecron.cli.event_lines import Line, as_json, logfmt, logfmt_pairs, readable, start_as_json
 from edgecron.cli.parser import ADVANCED
-from edgecron.cli.schedule_files import ScheduleFiles
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import drop
-from edgecron.client import Client
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.presence import EngineSettings
 from edgecron.engine.watchdog import SOCKET, Watchdog, take_service_watchdog
@@ -71,6 +69,7 @@ from edgecron.views.phrases import count_words, is_overdue
 from edgecron.views.times import distance, near_time
 
 if TYPE_CHECKING:
+    from edgecron.cli.schedule_files import ScheduleFiles
     from edgecron.engine.loop import Loop
     from edgecron.http.serving import HttpService
     from edgecron.planning.forecast import UpcomingFire
@@ -148,7 +147,7 @@ def run(cli: Session, args: Namespace) -> int:
     cli.check_folder()
     http = _serving_http(cli, args)
     paths = tuple(args.schedules or cli.setting("daemon.schedules"))
-    files = ScheduleFiles(cli, paths) if paths else None
+    files = _files_at_start(cli, paths) if paths else None
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     is_new = not os.path.lexists(database)
 
@@ -178,6 +177,13 @@ def run(cli: Session, args: Namespace) -> int:
         host.close()
         _let_go_of_log()
     return 0
+
+
+def _files_at_start(cli: Session, paths: tuple[str, ...]) -> ScheduleFiles:
+    # Reading TOML takes 2 MB that an engine without such files does not need.
+    from edgecron.cli.schedule_files import ScheduleFiles
+
+    return ScheduleFiles(cli, paths)
 
 
 def _feed_of_service_manager(cli: Session) -> Watchdog | None:
@@ -243,6 +249,8 @@ def _let_go_of_log() -> None:
 
 def _finish_apply(cli: Session) -> None:
     """Finish an apply whose process was killed."""
+    from edgecron.client import Client  # not before the supervisor is forked
+
     with Client(cli.database_path()) as client:
         count = client.finish_apply()
     if count:
@@ -255,6 +263,7 @@ def _record_rules(cli: Session) -> None:
     if not any(file.rules for file in config.files) and not cli.has_database():
         return
     # Sending loads what an engine does not need; a rule is rare.
+    from edgecron.client import Client
     from edgecron.client.notice_rules import sync_config
 
     with Client(cli.database_path()) as client:

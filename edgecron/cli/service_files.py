@@ -10,10 +10,10 @@ import re
 import shlex
 from collections.abc import Sequence
 from enum import StrEnum
-from hashlib import sha256
 from pathlib import PurePath, PurePosixPath
 
 from edgecron.base.errors import InvalidInput
+from edgecron.base.hashes import sha256
 from edgecron.base.values import dataclass
 from edgecron.cli.files import fill_text
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Conflict, EdgecronError, InvalidInput, NotFound
+from edgecron.base.hashes import sha256
 from edgecron.base.json_texts import check_json
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple, replace
@@ -208,6 +209,4 @@ def _fire_key(key: str) -> str:
         raise InvalidInput(
             f"key is {key[:60]!a}, expected 1 to {MOST_KEY_LETTERS} printable characters of ASCII"
         )
-    from hashlib import sha256
-
     return f"manual:{sha256(key.encode()).hexdigest()[:32]}"

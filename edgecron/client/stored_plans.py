@@ -23,11 +23,11 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from edgecron import __version__
 from edgecron.base.errors import Conflict, Unreadable
+from edgecron.base.hashes import sha256
 from edgecron.base.paths import make_folders, state_dir
 from edgecron.base.values import replace
 from edgecron.formats.document_plan import Action, Step, compare_one

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from enum import Enum
 
+from edgecron.base.hashes import blake2b
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause, OnInterrupt, Overlap, Status
 from edgecron.model.engine import EngineInfo, Offers
@@ -277,8 +278,6 @@ def _delay_ms(policy: RetryPolicy, ended: EndedAttempt, failures: int, seed: byt
 
     It never exceeds its maximum: there it is spread below it.
     """
-    from hashlib import blake2b  # 2.6 ms, and few commands plan a retry
-
     # A float can't hold a large factor to a large power.
     delay_s = policy.max_delay_s / (1 + _SPREAD)
     if policy.factor == 1 or failures <= 64:

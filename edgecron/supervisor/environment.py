@@ -25,9 +25,9 @@ import os
 import pwd
 from collections.abc import Mapping
 from datetime import date, timedelta
-from hashlib import sha256
 from pathlib import Path
 
+from edgecron.base.hashes import sha256
 from edgecron.base.units import format_ms, to_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import UnknownTimezone
+from edgecron.base.hashes import blake2b
 from edgecron.triggers.tzif import DAY_S, History, Spans, read_history, rule_content
 
 if TYPE_CHECKING:
@@ -152,8 +153,6 @@ def local_zone_mark(etc: str = _ETC) -> str:
     name = local_zone_name(etc)
     if name != _LOCALTIME:
         return name
-    from hashlib import blake2b  # 2.6 ms, for zones without a name
-
     try:
         content = _read(os.path.join(etc, "localtime"))
     except OSError:

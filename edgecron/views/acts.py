@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable
 from datetime import datetime, tzinfo
 from shlex import quote
-from shutil import which
 from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
@@ -181,6 +180,8 @@ def find_missing_command(job: Job) -> str | None:
     if "/" in command:
         folder = job.cwd or "HOME"
         return f"command {command!r} is relative to {folder}; an absolute path is safer"
+    from shutil import which  # loads three compressors
+
     if which(command):
         return None
     if command in _BUILTINS:

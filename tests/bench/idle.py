@@ -72,7 +72,7 @@ def rows(setting: Setting) -> Iterator[Row]:
         measured=f"{engine_mb:.1f} MB",
         reference=f"python that has imported apsw {bare['Rss'] / 1024:.1f} MB",
         ratio=memory["engine"]["Rss"] / bare["Rss"],
-        reach=at_most(24, "MB"),
+        reach=at_most(30, "MB"),
         value=engine_mb,
         note=f"its proportional share {memory['engine']['Pss'] / 1024:.1f} MB,"
         f" its own {_own_mb(memory['engine']):.1f} MB",
@@ -83,7 +83,7 @@ def rows(setting: Setting) -> Iterator[Row]:
         measured=f"{watchers_mb:.1f} MB",
         reference=f"python that has imported apsw {bare['Pss'] / 1024:.1f} MB",
         ratio=(memory["supervisor"]["Pss"] + memory["guardian"]["Pss"]) / bare["Pss"],
-        reach=at_most(12, "MB"),
+        reach=at_most(20, "MB"),
         value=watchers_mb,
         note=", ".join(
             f"{name} {memory[name]['Pss'] / 1024:.1f} MB, its own {_own_mb(memory[name]):.1f} MB"
