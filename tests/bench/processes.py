@@ -47,11 +47,13 @@ def wait_until(is_so: Callable[[], bool], what: str, *, bound_s: float = BOUND_S
 def watchers_of(database: Path) -> list[int]:
     """The supervisor beside a database, and its guardian, by process id."""
     folder = str(state_dir(database).resolve())
-    supervisors = [
+    holders = {
         pid
         for pid in _pids()
         if any(name.startswith(folder) and name.endswith(".journal") for name in _open_files(pid))
-    ]
+    }
+    # A command that is being started still holds the journal of its supervisor for a moment.
+    supervisors = [pid for pid in holders if _parent_or_none(pid) not in holders]
     assert len(supervisors) == 1, f"{len(supervisors)} supervisors beside {database}"
     return [supervisors[0], parent_of(supervisors[0])]
 
