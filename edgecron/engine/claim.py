@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass, replace
+from edgecron.base.window_texts import split_once_in
 from edgecron.engine.conditions import ConditionWatch
 from edgecron.engine.events import EventReporter
 from edgecron.engine.presence import EngineSettings, Registration
@@ -168,7 +169,7 @@ class Claimer:
         needs = [
             Waited(text, one.schedule_id, one.revision)
             for one in decisions
-            for text in one.spec.all_needs
+            for text in _needs_of(one.spec)
         ]
         has_asked = bool(self._conditions.asked)
         return Claimant(
@@ -369,3 +370,8 @@ def _unreadable(grant: Granted, error: str | None, *, now_ms: int) -> Outcome:
         finished_ms=now_ms,
         error_msg=error or "the schedule's revision of this run is missing",
     )
+
+
+def _needs_of(spec: ScheduleSpec) -> tuple[str, ...]:
+    """The conditions of a schedule's fires. Most schedules have no trigger with conditions."""
+    return spec.all_needs if any(map(split_once_in, spec.triggers)) else spec.policies.needs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgecron.base.errors import SENSELESS
+from edgecron.base.window_texts import split_once_in
 from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Cause, MissedBy, Overlap, Reason, WaitsFor
 from edgecron.model.conditions import needs_of_fire
 from edgecron.model.machine_conditions import NOTHING_KNOWN
@@ -135,13 +136,15 @@ class FireWriter:
         Returns False if overlap skips the fire.
         """
         key, policies = (schedule_id, *scope), spec.policies
-        unmet = None
-        needs = needs_of_fire(policies.needs, fire.source)
+        unmet = closes_ms = None
+        needs = policies.needs
+        if fire.source is not None and split_once_in(fire.source) is not None:
+            needs = needs_of_fire(needs, fire.source)
+            closes_ms = closing_ms(
+                fire.source, fire.plan_ms, fire_key=fire.fire_key, timezone=spec.timezone
+            )
         if needs:
             unmet = self._needs.find_unmet(needs, fire.cause, schedule_id=schedule_id)
-        closes_ms = closing_ms(
-            fire.source, fire.plan_ms, fire_key=fire.fire_key, timezone=spec.timezone
-        )
         is_shut = not _may_start(spec, fire, self._now_ms) or (
             closes_ms is not None and closes_ms <= self._now_ms
         )
