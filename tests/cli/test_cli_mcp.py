@@ -192,6 +192,15 @@ def test_what_verbs_say_to_people_comes_as_notes(changing: Tools, backup: str) -
     assert "no engine is running" in content["notes"][0]
 
 
+def test_a_run_can_be_asked_for_later_and_once(changing: Tools, backup: str) -> None:
+    said = {"name": backup, "at": "in 5m", "key": "k", "priority": "high", "timeout": "30s"}
+
+    [first], [again] = (changing.answer("run", **said) for _ in range(2))
+
+    assert first["status"] == "queued"
+    assert first["id"] == again["id"]
+
+
 def test_a_list_comes_in_pages(looking: Tools, edgecron: Edgecron) -> None:
     for name in ("a", "b", "c"):
         edgecron("add", name, "--every", "1h", "--", "true")

@@ -202,6 +202,27 @@ class Story(RuleBasedStateMachine):
         assert key.startswith("manual:")
         self.people.run(schedule, key, self.now_ms)
 
+    @rule(name=NAME, key=st.sampled_from((None, "a", "b")), count=st.sampled_from((1, 3)))
+    def enqueue(self, name: str, key: str | None, count: int) -> None:
+        """A group of runs, or one run for a key, which those who give it again get as well."""
+        schedule = self.find_or_fail(name)
+        if schedule is None:
+            return
+        with self.client() as client:
+            ids = client.enqueue(name, [None] * (1 if key else count), key=key)
+            keys = list(dict.fromkeys(client.execution(one).fire_key for one in ids))
+        known = [
+            row.id
+            for row in self.book.rows.values()
+            if (row.schedule_id, row.key, row.cause) == (schedule.id, keys[0], "manual")
+        ]
+        if known:
+            assert ids == sorted(known)
+            return
+        assert len(keys) == (1 if key else count)
+        for one in keys:
+            self.people.run(schedule, one, self.now_ms)
+
     @precondition(lambda self: any(row.is_active for row in self.book.rows.values()))
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
