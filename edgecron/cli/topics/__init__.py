@@ -75,6 +75,8 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
         "systemd": "moving from systemd timers",
         "apscheduler": "moving from APScheduler",
         "celery": "moving from Celery beat",
+        "huey": "moving from huey",
+        "rq": "moving from rq-scheduler",
     },
 }
 TOPICS = {name: summary for group in TOPIC_GROUPS.values() for name, summary in group.items()}
@@ -84,7 +86,7 @@ OTHER_TOPICS = {
     "tutorial": "quickstart", "intro": "quickstart", "questions": "faq",
     "upgrade": "install", "pipx": "install", "limit": "limits",
     "crontab": "cron", "timers": "systemd", "timer": "systemd",
-    "beat": "celery", "time": "triggers", "times": "triggers",
+    "beat": "celery", "rq-scheduler": "rq", "time": "triggers", "times": "triggers",
     "when": "triggers", "dst": "zones", "timezone": "zones", "timezones": "zones",
     "jitter": "triggers", "policy": "policies", "catch-up": "policies",
     "overlap": "policies", "retry": "retries", "timeout": "retries", "failure": "retries",
