@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import edgecron
+from tests.support.forkserver import begin_forking, end_forking, fork_programs
 from tests.support.sharing import begin_sharing, end_sharing
 from tests.support.tools import need_packages, need_tools
 
@@ -54,16 +55,19 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, default)
     if not hasattr(config, "workerinput"):
         begin_sharing()
+    begin_forking()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove what the workers shared."""
+    """End the server of this process, and remove what the workers shared."""
+    end_forking()
     if not hasattr(config, "workerinput"):
         end_sharing()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test whose tool is missing, before any of its fixtures."""
+    """Before any fixture of a test: skip it if its tool is missing; choose how programs start."""
+    fork_programs(item.get_closest_marker("forks") is not None)
     for mark in item.iter_markers("needs"):
         need_tools(*mark.args)
     for mark in item.iter_markers("needs_package"):
