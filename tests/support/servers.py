@@ -231,9 +231,13 @@ class Server:
 
     def close(self) -> None:
         """End what is left of it, however it ended. May be called again."""
-        for pid in self.processes():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        # A process that starts while one looks is found by the next look.
+        while found := self.processes():
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.wait()
+            assert all(has_ended(pid) for pid in found)
         self.process.wait()
 
 
