@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -175,3 +176,37 @@ def test_a_folder_with_modules_of_its_own_starts_a_new_interpreter(
     subprocess.run(VERSION, cwd=tmp_path, capture_output=True, check=True)
 
     assert count_forks() == forks
+
+
+_HELD = """
+import os, subprocess, sys
+from tests.support.forkserver import begin_forking, count_forks, end_forking, fork_programs
+begin_forking()
+fork_programs(True)
+subprocess.run([sys.executable, "-m", "edgecron", "--version"], check=True)
+assert count_forks() == 1
+child = os.fork()
+if child == 0:
+    sys.stdin.read()
+    os._exit(0)
+end_forking()
+print("ended")
+"""
+
+
+def test_the_server_ends_although_a_fork_of_the_worker_is_still_there() -> None:
+    root = Path(__file__).parents[1]
+    with subprocess.Popen(
+        [sys.executable, "-c", _HELD],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        ready, _, _ = select.select([worker.stdout], [], [], 30)
+        said = worker.stdout.readline() + worker.stdout.readline() if ready else b""
+        worker.stdin.close()
+
+    assert said.endswith(b"ended\n")

@@ -129,6 +129,8 @@ class _Server:
         self._owner = 0
         if self._connection is not None and self._process is not None:
             self._connection.close()
+            # A fork of this process can hold the connection open: it would not end by that alone.
+            self._process.kill()
             self._process.wait()
 
     def can_start(self, args: Any, options: Mapping[str, Any]) -> bool:
