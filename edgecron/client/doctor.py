@@ -19,11 +19,10 @@ from edgecron.base.errors import (
     SupervisorUnavailable,
     Unreadable,
 )
-from edgecron.base.paths import is_there, state_dir
+from edgecron.base.paths import adoptions_path, is_there, state_dir
 from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import dataclass
 from edgecron.client import Client, doctor_database, doctor_machine, doctor_schedules
-from edgecron.client.adoption import Book, Phase
 from edgecron.client.doctor_machine import CheckStatus, Finding, problem, warning, well
 from edgecron.client.engine_health import EngineHealth, EngineState, find_holder
 from edgecron.client.engine_words import absence_words
@@ -136,6 +135,10 @@ def _checks(
 
 def check_moves(database: Path, *, command: Callable[[str], str]) -> list[Finding]:
     """Report moves of schedules of other programs that were interrupted: nothing runs these."""
+    if not is_there(adoptions_path(database)):
+        return []
+    from edgecron.client.adoption import Book, Phase  # all crontab formats: a tenth of `doctor`
+
     try:
         adoptions = Book(database).read().values()
     except EdgecronError as error:
