@@ -68,7 +68,7 @@ class BusConnection:
             self._authenticate()
             self._call(message_bus.Hello())
         except BaseException:
-            self.close()  # Nobody else has the connection yet.
+            self.close()  # The caller gets no connection that it could close.
             raise
 
     def close(self) -> None:

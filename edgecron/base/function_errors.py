@@ -27,8 +27,8 @@ class Retry(EdgecronError):
 
         raise Retry("the device is busy", after="30s")
 
-    `after` is the delay: text, seconds or a timedelta. None is the delay of the job's options. It
-    uses up one of the job's retries: after the last attempt, the run has failed for good.
+    `after` is the delay: text, seconds or a timedelta. If it is None, the job's options decide.
+    Each attempt uses up one of the job's retries. If none is left, the run has failed for good.
     """
 
     code = "retry"

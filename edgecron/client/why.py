@@ -62,7 +62,7 @@ def answer_now(front: FrontEnd, name: str, *, zone: tzinfo, say: SayRun) -> Answ
     if not last:
         sentences = ["It has not run yet, and no time was skipped."]
     ahead = prospect_sentences(front, outlook, zone=zone, now=client.now())
-    # That nobody runs the schedule matters more than its last run.
+    # If nobody runs the schedule, say this first: it matters more than the last run.
     first = 1 if outlook.idle is Idle.VANISHED else 0
     return Answer(name, ahead[:first] + sentences + ahead[first:], tuple(last), outlook=outlook)
 

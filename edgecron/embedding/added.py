@@ -25,7 +25,7 @@ _TOP_LEVEL = "define the function at the top level of a module"
 
 
 class AddedJob(NamedTuple):
-    """The job that a call of `add` or `change` gives; None is not given."""
+    """The job that a call of `add` or `change` gives. A part that was not given is None."""
 
     command: Sequence[str] | None
     shell: str | None

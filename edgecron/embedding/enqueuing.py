@@ -206,7 +206,7 @@ class Enqueuer:
             self._waiting.append(ticket)
         try:
             ticket.ready.wait()
-        except BaseException:  # A signal: nobody may wait for a thread that has left.
+        except BaseException:  # A signal ended the wait: do not let others wait for this thread.
             with self._lock:
                 is_first = ticket.is_leader
                 if ticket in self._waiting:

@@ -23,7 +23,7 @@ RULE_NAMES = ("retry_on", "give_up_on", "on_failure")
 class RetryRules:
     """Which exceptions of a function are retried: those of `retry_on`, none of `give_up_on`.
 
-    `retry_on` None is all exceptions.
+    If `retry_on` is None, all exceptions are retried.
     """
 
     retry_on: tuple[type[BaseException], ...] | None = None

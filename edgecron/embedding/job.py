@@ -290,8 +290,8 @@ class Job(Scheduled[T], Generic[P, Q, R, T]):
 
             load.enqueue_many([("users", 3), {"table": "orders"}, "prices"])
 
-        A call is a tuple of arguments in order, a dict by name, or one argument. `options` are
-        those of `enqueue` except `key`, for all of them. If one call is wrong, none is enqueued.
+        A call is a tuple of arguments in order, a dict by name, or one argument. `options` hold
+        for all calls: those of `enqueue`, without `key`. If a call is wrong, none is enqueued.
         """
         payloads = [self.arguments.payload_of(*_arguments_of(one)) for one in calls]
         return self._fire(payloads, is_one=True, call=read_call(options))

@@ -42,7 +42,7 @@ IF_NONE_MATCH = Parameter(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The conditions of a write; None is no condition."""
+    """The conditions of a write. A condition that the request does not have is None."""
 
     match: tuple[str, ...] | None = None
     none_match: tuple[str, ...] | None = None

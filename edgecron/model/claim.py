@@ -88,7 +88,7 @@ class Outcome(NamedTuple):
     `exit_code` is 128+N after signal N, and None for a callable or if the job was never started.
     After a success, the schedule remembers `state`: JSON texts by key; None forgets a key.
     `progress` None leaves that of the row. `retry_after_ms` is the delay of the next attempt, if
-    there is one; None is that of its schedule.
+    there is one. If it is None, the schedule decides.
     """
 
     execution_id: int
