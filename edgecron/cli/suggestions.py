@@ -118,10 +118,21 @@ def _stray_hint(unknown: list[str], argv: list[str]) -> str:
         return f"leave it out, {before} takes no value"
     if word[:1] == "@" or len(word.split()) > 4:
         return f"--cron {word!r}"
+    trigger = _find_trigger_option(word if " " in word else " ".join(unknown))
+    if trigger is not None:
+        return trigger
     after = argv[argv.index("--cron") + 1 :] if "--cron" in argv else []
     if after and " " not in after[0] and word in after[1:6]:
         return "quote the cron text, because the shell splits it: --cron '0 2 * * *'"
     return f"write the command after --: -- {join(unknown)}"
+
+
+def _find_trigger_option(text: str) -> str | None:
+    """Return the option for the text of a trigger, such as `--every 5m`; None for other texts."""
+    if text in ("on boot", "on demand"):
+        return f"--{text.replace(' ', '-')}"
+    kind, _, value = text.partition(" ")
+    return f"--{kind} {quote(value)}" if value and kind in ("after", "at", "every") else None
 
 
 def refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:

@@ -144,6 +144,10 @@ def test_only_a_near_name_of_another_section_is_suggested(
         (("logs", "backup", "--tail", "5"), "did you mean -n?"),
         (("list", "--limit", "5"), "did you mean -n?"),
         (("-v",), "did you mean --version?"),
+        (("add", "x", "on demand", *COMMAND), "--on-demand"),
+        (("add", "x", "on", "boot", *COMMAND), "--on-boot"),
+        (("add", "x", "every 5m", *COMMAND), "--every 5m"),
+        (("add", "x", "at tomorrow 09:00", *COMMAND), "--at 'tomorrow 09:00'"),
         (("add", "x", "--every", "1h", "echo", "a b"), "write the command after --: -- echo 'a b'"),
         (
             ("add", "x", "--every", "1h", "--shell", "echo", "hi"),
