@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from edgecron.client import Client
-    from edgecron.embedding.enqueuing import (
-        AsyncEnqueue,
-        Enqueue,
-        Enqueuer,
-        ManyKeywords,
-    )
+    from edgecron.embedding.enqueuing import Enqueue, Enqueuer, ManyKeywords
     from edgecron.embedding.pool import ClientPool
     from edgecron.model.schedule import Schedule
 
@@ -251,7 +246,7 @@ class Job(Scheduled[T], Generic[P, Q, R, T]):
         return await self._afire_one(self.arguments.payload_of(args, kwargs))
 
     @property
-    def enqueue(self) -> Enqueue[Q, T]:
+    def enqueue(self) -> Enqueue[Q, Run[T]]:
         """Have an engine run it with these arguments, now or later; return the run.
 
             load.enqueue("users", delay="5m", key="users-today")
@@ -271,7 +266,7 @@ class Job(Scheduled[T], Generic[P, Q, R, T]):
         return self._enqueue
 
     @property
-    def aenqueue(self) -> AsyncEnqueue[Q, T]:
+    def aenqueue(self) -> Enqueue[Q, Coroutine[Any, Any, Run[T]]]:
         """`enqueue`, for a coroutine: `run = await job.aenqueue()`, then `await run`."""
         return self._aenqueue
 
