@@ -35,6 +35,7 @@ from edgecron.base.json_texts import json_text
 from edgecron.base.units import MAX_DURATION_MS, to_ms
 from edgecron.embedding.context import RunContext
 from edgecron.embedding.fake_clock import START, FakeClock
+from edgecron.embedding.job import payload_json
 from edgecron.embedding.travel import Journey, travel
 from edgecron.model.choices import GLOBAL_SCOPE, Cause, JobKind, Reason
 from edgecron.model.claim import Claim, Upstream
@@ -56,6 +57,7 @@ def context(
     max_attempts: int | None = None,
     scope: tuple[str, str] = GLOBAL_SCOPE,
     timeout: float | None = None,
+    payload: object = None,
     state: Mapping[str, Any] | None = None,
     upstream: Upstream | None = None,
 ) -> FakeContext:
@@ -67,7 +69,8 @@ def context(
         assert run.remembered == {"cursor": 53}
 
     `max_attempts` None is `attempt`, `due_at` None is `plan_at`. Its `timeout`, in seconds, is
-    over when a test moves `run.clock` beyond it. `upstream` is the run that a follow-up follows,
+    over when a test moves `run.clock` beyond it. `payload` is JSON, as `run.payload` has it; the
+    function gets only the arguments of its call. `upstream` is the run that a follow-up follows,
     such as `Upstream("backup", run=7, status="failed")`. Raises InvalidInput for impossible values.
     """
     try:
@@ -100,7 +103,7 @@ def context(
         lease_token="test",
         schedule_id=1,
         schedule=schedule,
-        job=Job(kind=JobKind.CALLABLE, argv=(schedule,)),
+        job=Job(kind=JobKind.CALLABLE, argv=(schedule,), payload=payload_json(payload)),
         plan_ms=to_ms(plan_at),
         due_ms=to_ms(due_at or plan_at),
         fire_key="",

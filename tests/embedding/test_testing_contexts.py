@@ -57,6 +57,15 @@ def test_a_run_that_is_cancelled_or_over_its_timeout_must_stop() -> None:
             run.check()
 
 
+def test_a_test_gives_the_payload_that_the_run_shows() -> None:
+    run = context(payload={"host": "plc2"})
+
+    assert run.payload == {"host": "plc2"}
+    assert context().payload is None
+    with pytest.raises(InvalidInput, match="payload"):
+        context(payload={"host": object()})
+
+
 def test_a_cause_that_there_is_not_is_refused() -> None:
     with pytest.raises(InvalidInput, match="cause is 'hand'"):
         context(cause="hand")
