@@ -237,11 +237,21 @@ def why_lost(flags: tuple[str, ...]) -> str | None:
 
 
 def log_end(event: Event) -> None:
-    """Log the end of a job of the program if it failed or if its return value was lost."""
+    """Log the end of a job of the program if it failed or if its return value was lost.
+
+    If the function raised Retry and another attempt follows, that is no error.
+    """
     schedule, outcome = event.schedule, event.outcome
     if schedule is None or outcome is None:
         return
-    if outcome.status is Status.FAILED:
+    if outcome.status is Status.FAILED and outcome.asks_again:
+        engine_logger().info(
+            "job %s asks for another attempt (run %d): %s",
+            schedule,
+            outcome.execution_id,
+            outcome.error_msg,
+        )
+    elif outcome.status is Status.FAILED:
         reason = "" if outcome.reason is None else outcome.reason.value
         printed = b"".join(
             chunk.content

@@ -88,7 +88,8 @@ class Outcome(NamedTuple):
     `exit_code` is 128+N after signal N, and None for a callable or if the job was never started.
     After a success, the schedule remembers `state`: JSON texts by key; None forgets a key.
     `progress` None leaves that of the row. `retry_after_ms` is the delay of the next attempt, if
-    there is one. If it is None, the schedule decides.
+    there is one. If it is None, the schedule decides. `asks_again`: the function asked for that
+    attempt.
     """
 
     execution_id: int
@@ -107,6 +108,7 @@ class Outcome(NamedTuple):
     state: Mapping[str, str | None] | None = None
     progress: str | None = None
     retry_after_ms: int | None = None
+    asks_again: bool = False
 
 
 class Stall(NamedTuple):

@@ -418,6 +418,7 @@ class CallableRunner:
             progress=self.reports.close(call.claim.lease_token),
             output=None if why is None or why.trace is None else output_of(why.trace, now_ms),
             retry_after_ms=None if why is None else why.retry_after_ms,
+            asks_again=why is not None and why.asks_again,
         )
 
     def _add_outcome(self, outcome: Outcome) -> None:

@@ -250,8 +250,8 @@ class Call:
 class Failure(NamedTuple):
     """Why a function was not called, or what it raised, and what follows from that.
 
-    `is_skip`: it raised Skip. `gives_up`: no other attempt follows. `retry_after_ms`: the delay of
-    the next attempt, if the function asked for one.
+    `is_skip`: it raised Skip. `gives_up`: no other attempt follows. `asks_again`: it raised Retry,
+    and another attempt follows, after `retry_after_ms` if that is not None.
     """
 
     code: str | None
@@ -259,6 +259,7 @@ class Failure(NamedTuple):
     trace: str | None = None
     is_skip: bool = False
     gives_up: bool = False
+    asks_again: bool = False
     retry_after_ms: int | None = None
 
 
@@ -305,7 +306,9 @@ def failure_of(error: BaseException, call: Call) -> Failure:
     if isinstance(error, Retry):
         message = _text_of(error) + ("" if has_more else "; no attempt is left")
         trace = failure.trace if error.__cause__ or error.__context__ else None
-        return failure._replace(message=message, trace=trace, retry_after_ms=error.after_ms)
+        return failure._replace(
+            message=message, trace=trace, asks_again=has_more, retry_after_ms=error.after_ms
+        )
     is_over = has_more and call.gives_up is not None and call.gives_up(error)
     return failure._replace(gives_up=is_over)
 

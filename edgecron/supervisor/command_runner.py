@@ -266,6 +266,7 @@ def outcome_of(
         progress=None if left is None else left.progress,
         output=output if record.started_ms is not None else None,
         retry_after_ms=retry_after_ms,
+        asks_again=raised is not None and not is_success and raised.asks_again,
     )
 
 

@@ -149,13 +149,15 @@ class Raised(NamedTuple):
     """The exception of a function, and what follows from it.
 
     `is_skip`: the function had nothing to do. `gives_up`: no other attempt follows.
-    `retry_after_ms`: the delay of the next attempt, if the function asked for one.
+    `asks_again`: the function asked for another attempt, and it follows, after `retry_after_ms` if
+    that is not None.
     """
 
     code: str | None
     message: str
     is_skip: bool = False
     gives_up: bool = False
+    asks_again: bool = False
     retry_after_ms: int | None = None
 
 
@@ -206,6 +208,7 @@ def _error(error: Any) -> Raised | None:
         message=_cut(error["message"]),
         is_skip=error.get("is_skip") is True,
         gives_up=error.get("gives_up") is True,
+        asks_again=error.get("asks_again") is True,
         retry_after_ms=None if after_ms is None else int(after_ms),
     )
 

@@ -159,6 +159,23 @@ def test_retry_that_follows_an_exception_has_its_traceback(scheduler: Scheduler)
     assert (run.status, run.error) == ("failed", "busy; no attempt is left")
 
 
+@pytest.mark.parametrize("retries", [0, 1])
+def test_only_a_retry_without_an_attempt_left_is_logged_as_an_error(
+    scheduler: Scheduler, caplog: pytest.LogCaptureFixture, retries: int
+) -> None:
+    @scheduler.job("@daily", retries=retries)
+    def poll(run: RunContext) -> None:
+        if run.attempt == 1:
+            raise Retry("busy", after=0)
+
+    with scheduler:
+        run = poll.run_now().wait(BOUND_S)
+
+    assert run.attempt == 1 + retries
+    errors = [one for one in caplog.records if one.levelno >= logging.WARNING]
+    assert len(errors) == (1 if retries == 0 else 0)
+
+
 @pytest.mark.parametrize("after", ["soon", -1, True, float("nan"), float("inf"), [5]])
 def test_a_delay_that_is_none_is_refused(after: Any) -> None:
     with pytest.raises(InvalidInput):
