@@ -25,7 +25,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock, SystemClock
@@ -138,7 +137,7 @@ def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
 def _dashboard(
     cli: Session, *, starts_engine: bool, is_colored: bool, is_elsewhere: bool
 ) -> Dashboard:
-    from edgecron.tui.app import Appearance, Dashboard, EngineCall
+    from edgecron.tui.app import Appearance, Dashboard, OwnMachine
     from edgecron.tui.keys import keys_of, labels_of
     from edgecron.tui.terminal import TerminalDriver
     from edgecron.tui.themes import theme_of
@@ -149,7 +148,7 @@ def _dashboard(
 
         return option_defaults(config)
 
-    config, is_here = cli.config(), cli.remote_url() is None
+    config = cli.config()
     cli.origin = "dashboard"
     reading, writing, clock = _openers(cli)
     return Dashboard(
@@ -165,10 +164,9 @@ def _dashboard(
         defaults=defaults,
         driver_class=None if is_elsewhere else TerminalDriver,
         writing=writing,
-        engine_call=EngineCall(cli.database_path(), cli.config_path, starts_engine)
-        if is_here
+        machine=OwnMachine(cli.database_path(), cli.config_path, starts_engine)
+        if cli.remote_url() is None
         else None,
-        machine_root=Path("/") if is_here else None,
     )
 
 

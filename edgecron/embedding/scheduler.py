@@ -361,7 +361,7 @@ class Scheduler(Adding):
     def _open_host(self) -> EngineHost:
         # Loaded by `own_engine`, on the thread of whoever starts the engine.
         from edgecron.client.side_processes import start_reader, start_sender
-        from edgecron.engine.host import EngineHost
+        from edgecron.engine.host import EngineHost, ProgramFunctions
         from edgecron.engine.presence import EngineSettings
         from edgecron.supervisor.callable_runner import CallableRunner
 
@@ -396,9 +396,9 @@ class Scheduler(Adding):
                 settings,
                 clock=self._clock,
                 report=self._report,
-                callables=callables,
-                find_offers=lambda: self._registry.offers,
-                part_of=self._part_of,
+                functions=ProgramFunctions(
+                    callables, find_offers=lambda: self._registry.offers, part_of=self._part_of
+                ),
                 watchdog=self._watchdog,
                 start_sender=start_sender,
                 start_reader=start_reader,

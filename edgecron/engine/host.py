@@ -15,7 +15,7 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseGone, DatabaseUnusable, EdgecronError, SchemaTooNew
 from edgecron.base.machine import WAKE_ALARM, KernelMachine
 from edgecron.base.paths import make_folders, state_dir
-from edgecron.base.values import replace
+from edgecron.base.values import NamedTuple, replace
 from edgecron.engine.events import Report
 from edgecron.engine.loop import Loop
 from edgecron.engine.other_engines import CopyAnnouncement, LocalEngines, find_copies
@@ -40,16 +40,26 @@ if TYPE_CHECKING:
 _MACHINE_WAIT_S = 0.05  # then other runs go first, and the answer wakes the engine
 
 
+class ProgramFunctions(NamedTuple):
+    """The functions of a program, for the engine that runs them.
+
+    `find_offers` returns which of them exist. `part_of` turns the claim of a function that runs in
+    a process of its own into a command; it returns None for other claims.
+    """
+
+    runner: Runner
+    find_offers: Callable[[], Offers] | None = None
+    part_of: Callable[[Claim], Part | None] | None = None
+
+
 class EngineHost:
     """Make an engine ready to run, and clean up after it.
 
     The order matters: the supervisor is forked before the database is opened and before any
     thread exists. The engine's lock is taken after that fork, or it would stay held in the child.
 
-    `callables` runs the functions of this program, and `find_offers` says which it has. Such a
-    program can have threads and much memory: its supervisor is executed instead of forked, when
-    there is a command to run. `part_of` says how a claim of a function that runs in a process of
-    its own becomes a command; None for other claims. `watchdog` is fed while the engine works.
+    A program with `functions` can have threads and much memory: its supervisor is executed instead
+    of forked, when there is a command to run. `watchdog` is fed while the engine works.
     `start_sender` starts the process that sends notices of a database, `start_reader` the one that
     reads its calendars; see `Engine`.
     """
@@ -61,23 +71,20 @@ class EngineHost:
         *,
         clock: Clock,
         report: Report,
-        callables: Runner | None = None,
-        find_offers: Callable[[], Offers] | None = None,
-        part_of: Callable[[Claim], Part | None] | None = None,
+        functions: ProgramFunctions | None = None,
         watchdog: Watchdog | None = None,
         start_sender: Callable[[Path, bool], int] | None = None,
         start_reader: Callable[[Path], int] | None = None,
     ) -> None:
         settings = settings or EngineSettings()
         # A command takes longer to start than an early claim gains.
-        settings = replace(settings, starts_on_time=callables is not None)
+        settings = replace(settings, starts_on_time=functions is not None)
         self._database = database
         self._clock = clock
-        self._callables = callables
-        self._part_of = part_of
+        self._functions = functions
         self._settings = settings
         _refuse_unusable(database)
-        if callables is None:
+        if functions is None:
             # This loads what fires: an upgrade can replace the files on disk later. It is closed
             # before the fork, at which no connection may be open.
             open_store(database, now_ms=clock.now_ms()).close()
@@ -85,6 +92,7 @@ class EngineHost:
         self._state_dir = prepare_state_dir(state_dir(database))
         refuse_root_risk(database)  # Again: some of it exists only now.
         self._closers: list[Callable[[], None]] = []
+        callables = None if functions is None else functions.runner
         runners = Runners(self._start_runner, clock=clock, callables=callables)
         try:
             identity = EngineIdentity(os.urandom(8).hex(), os.getpid())
@@ -107,7 +115,7 @@ class EngineHost:
                 runners=runners,
                 report=report,
                 hosting=Hosting(
-                    find_offers=find_offers,
+                    find_offers=None if functions is None else functions.find_offers,
                     start_sender=None if start_sender is None else partial(start_sender, database),
                     start_reader=None if start_reader is None else partial(start_reader, database),
                     machine=KernelMachine(clock, wait_s=_MACHINE_WAIT_S),
@@ -116,7 +124,7 @@ class EngineHost:
                 ),
             )
         except BaseException:  # Also an interrupt: a supervisor, and locks, would be left behind.
-            if callables is None:
+            if functions is None:
                 runners.close()
             self.close()
             raise
@@ -149,18 +157,18 @@ class EngineHost:
             self._closers.pop()()
         if outliving is not None:
             outliving.start()
-        elif self._callables is not None:
+        elif self._functions is not None:
             # Another version of the program might run some of our functions from now on.
             ring_engines(self._state_dir)
 
     def _find_outliving(self) -> OutlivingCalls | None:
         """The functions that are still running; None if there is none."""
         engine_id = self.engine.engine_id
-        if self._callables is None or engine_id is None or not self.engine.runners.call_count:
+        if self._functions is None or engine_id is None or not self.engine.runners.call_count:
             return None
         self._closers.remove(self._files.close)
         return OutlivingCalls(
-            self._callables,
+            self._functions.runner,
             database=self._database,
             state_dir=self._state_dir,
             files=self._files,
@@ -172,14 +180,14 @@ class EngineHost:
         # Loaded for the first supervisor: `subprocess` and `socket` are not for an idle program.
         from edgecron.supervisor.launch import StartBy, start
 
-        by = None if self._callables is None else StartBy.EXEC
+        by = None if self._functions is None else StartBy.EXEC
         link = start(self._state_dir, clock=self._clock, by=by, places=self._settings.places)
         return CommandRunner(
             link,
             clock=self._clock,
             places=self._settings.places,
             output_cap_bytes=self._settings.output_cap_bytes,
-            part_of=self._part_of,
+            part_of=None if self._functions is None else self._functions.part_of,
         )
 
 

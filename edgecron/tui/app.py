@@ -53,15 +53,17 @@ class Appearance(NamedTuple):
     is_colored: bool = True
 
 
-class EngineCall(NamedTuple):
-    """How to start an engine: its database, and the configuration file given to the dashboard.
+class OwnMachine(NamedTuple):
+    """The machine of the dashboard, if it has the database: the dashboard can start an engine.
 
-    If `starts_at_once`, the dashboard starts it without being asked.
+    `config_path` is the configuration file given to the dashboard. If `starts_engine`, the
+    dashboard starts an engine without being asked. `root` is the machine's root folder.
     """
 
     database: Path
-    config_path: str | None
-    starts_at_once: bool = False
+    config_path: str | None = None
+    starts_engine: bool = False
+    root: Path = Path("/")
 
 
 def is_too_small(size: Size) -> bool:
@@ -103,10 +105,9 @@ class TooSmall(Screen[None]):
 class Dashboard(DatabaseApp):
     """Show one database: schedules, upcoming runs and past runs.
 
-    `opened`, `writing` and `driver_class` are as in DatabaseApp. `engine_call` says how the
-    dashboard can start an engine (None: it can't). `defaults` returns the option values of a new
-    schedule; a database thread calls it. `machine_root` is the root folder of the database's
-    machine (None: another machine).
+    `opened`, `writing` and `driver_class` are as in DatabaseApp. `machine` is None if the
+    database is on another machine. `defaults` returns the option values of a new schedule; a
+    database thread calls it.
     """
 
     TITLE = "edgecron"
@@ -127,9 +128,8 @@ class Dashboard(DatabaseApp):
         appearance: Appearance | None = None,
         driver_class: type[Driver] | None = None,
         writing: Callable[[bool], Client] | None = None,
-        engine_call: EngineCall | None = None,
+        machine: OwnMachine | None = None,
         defaults: Callable[[], Mapping[str, object]] = dict,
-        machine_root: Path | None = None,
     ) -> None:
         appearance = appearance or Appearance()
         super().__init__(
@@ -142,8 +142,8 @@ class Dashboard(DatabaseApp):
         )
         self.labels = appearance.labels
         self.defaults = defaults
-        self.machine_root = machine_root
-        self.engine_call = engine_call
+        self.machine_root = None if machine is None else machine.root
+        self._machine = machine
         self._engine: OwnEngine | None = None
         self._home = HomeScreen()
         for each in THEMES:
@@ -177,7 +177,7 @@ class Dashboard(DatabaseApp):
         self.push_screen(self._home)
         self._check_size(self.size)
         self.call_after_refresh(_freeze_garbage)
-        if self.engine_call is not None and self.engine_call.starts_at_once:
+        if self._machine is not None and self._machine.starts_engine:
             self.call_after_refresh(self.start_engine)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -246,7 +246,7 @@ class Dashboard(DatabaseApp):
     @property
     def engine_key(self) -> str:
         """The key that starts an engine; empty if this application can't start one."""
-        return "" if self.engine_call is None else self.label("engine")
+        return "" if self._machine is None else self.label("engine")
 
     def action_engine(self) -> None:
         """Start an engine, or ask whether to stop the one started from here."""
@@ -264,8 +264,8 @@ class Dashboard(DatabaseApp):
         # Loaded when needed: it imports the engine room.
         from edgecron.tui.own_engine import start_engine
 
-        call = self.engine_call
-        if call is None:
+        machine = self._machine
+        if machine is None:
             self.show_notice(
                 "this dashboard can't start an engine: the database is on another machine",
                 severity="warning",
@@ -273,8 +273,8 @@ class Dashboard(DatabaseApp):
             return
         try:
             self._engine = start_engine(
-                call.database,
-                config_path=call.config_path,
+                machine.database,
+                config_path=machine.config_path,
                 ended=lambda last: self.deliver(partial(self._engine_has_ended, last)),
             )
         except EdgecronError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from edgecron.base.clock import SystemClock
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.fire import CHUNK, FIRST_CHUNK
-from edgecron.engine.host import EngineHost
+from edgecron.engine.host import EngineHost, ProgramFunctions
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import COMMAND_QUEUE, JobKind
 from edgecron.model.job import Job
@@ -81,7 +81,7 @@ def measure_edgecron(setting: Setting, count: int) -> float:
             EngineSettings(max_running=count, queues=(COMMAND_QUEUE, QUEUE)),
             clock=clock,
             report=report,
-            callables=CallableRunner({"bench": function}, clock=clock),
+            functions=ProgramFunctions(CallableRunner({"bench": function}, clock=clock)),
         )
         due_ms = _make_due(database)
         host.loop.run()

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 
 from edgecron.base.clock import SystemClock
-from edgecron.engine.host import EngineHost
+from edgecron.engine.host import EngineHost, ProgramFunctions
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import COMMAND_QUEUE, JobKind
 from edgecron.model.job import Job
@@ -67,7 +67,7 @@ def seconds_of_a_run(setting: Setting, count: int) -> float:
             EngineSettings(max_running=32, queues=(COMMAND_QUEUE, QUEUE)),
             clock=clock,
             report=lambda event: None,
-            callables=CallableRunner({"bench": function}, clock=clock),
+            functions=ProgramFunctions(CallableRunner({"bench": function}, clock=clock)),
         )
         threading.Timer(setting.pick(8.0, 3.0), host.loop.stop).start()
         began = time.monotonic()

@@ -182,7 +182,7 @@ def fork(call):
 clock = SystemClock()
 settings = EngineSettings(queues=("py:plant",))
 host = EngineHost(Path(sys.argv[1]), settings, clock=clock, report=lambda event: None,
-                  callables=CallableRunner({"fork": fork}, clock=clock))
+                  functions=ProgramFunctions(CallableRunner({"fork": fork}, clock=clock)))
 host.loop.run()
 """
 
@@ -220,7 +220,7 @@ clock = SystemClock()
 runner = CallableRunner({"wait": wait}, clock=clock)
 settings = EngineSettings(queues=("py:plant",))
 host = EngineHost(Path(sys.argv[1]), settings, clock=clock, report=lambda event: None,
-                  callables=runner)
+                  functions=ProgramFunctions(runner))
 host.loop.run()
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.client import Client
-from edgecron.engine.host import EngineHost
+from edgecron.engine.host import EngineHost, ProgramFunctions
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import JobKind, Status
 from edgecron.model.job import Job
@@ -38,7 +38,7 @@ class Program:
             EngineSettings(queues=(QUEUE,)),
             clock=clock,
             report=lambda event: None,
-            callables=self.runner,
+            functions=ProgramFunctions(self.runner),
         )
         self._database = database
         self._clock = clock

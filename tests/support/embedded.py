@@ -15,7 +15,7 @@ from typing import Any
 from edgecron.base.clock import SystemClock
 from edgecron.client import Client
 from edgecron.engine.events import Report
-from edgecron.engine.host import EngineHost
+from edgecron.engine.host import EngineHost, ProgramFunctions
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import COMMAND_QUEUE, JobKind
 from edgecron.model.engine import Offers
@@ -32,7 +32,7 @@ _BEGIN = """
 import os, sys, threading
 from pathlib import Path
 from edgecron.base.clock import SystemClock
-from edgecron.engine.host import EngineHost
+from edgecron.engine.host import EngineHost, ProgramFunctions
 from edgecron.engine.presence import EngineSettings
 from edgecron.supervisor.callable_runner import CallableRunner
 """
@@ -83,8 +83,7 @@ def program(
         EngineSettings(queues=(COMMAND_QUEUE, QUEUE), **more),
         clock=clock,
         report=report,
-        callables=CallableRunner(registry, clock=clock),
-        find_offers=offers,
+        functions=ProgramFunctions(CallableRunner(registry, clock=clock), offers),
     )
     with closing(host):
         yield host

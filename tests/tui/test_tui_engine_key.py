@@ -10,7 +10,7 @@ import pytest
 
 from edgecron.base.clock import SystemClock
 from edgecron.client import Client
-from edgecron.tui.app import EngineCall
+from edgecron.tui.app import OwnMachine
 from tests.support.accounts import as_root
 from tests.support.processes import ends
 from tests.support.specs import make_spec
@@ -26,7 +26,7 @@ def database(tmp_path: Path) -> Path:
 
 
 def shown(database: Path, *, starts_at_once: bool = False) -> dict[str, object]:
-    return {"engine_call": EngineCall(database, None, starts_at_once)}
+    return {"machine": OwnMachine(database, starts_engine=starts_at_once)}
 
 
 def test_it_runs_one_which_is_shown_as_ours_and_stops_it_after_a_question(database: Path) -> None:

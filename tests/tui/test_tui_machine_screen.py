@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.paths import user_name
+from edgecron.tui.app import OwnMachine
 from tests.support.clock import FakeClock
 from tests.support.machines import Machine
 from tests.support.scene import Scene, make_scene
@@ -48,7 +49,8 @@ def look_at(scene: Scene, root: Path | None, story: Story, *, size: tuple[int, i
         await seen.settle()
         await story(seen)
 
-    watch(opened, scene.path, scene.clock, size=size, machine_root=root)
+    machine = None if root is None else OwnMachine(scene.path, root=root)
+    watch(opened, scene.path, scene.clock, size=size, machine=machine)
 
 
 @pytest.mark.parametrize("size", [SMALL, (120, 36), WIDE, (200, 60)])
