@@ -415,6 +415,37 @@ def test_no_file_is_too_long() -> None:
     assert all(lines <= MOST_LINES * 5 // 4 for lines in long.values()), long
 
 
+# A program names what it wants of these; every other value has a default.
+_PUBLIC_CONSTRUCTORS = {"Scheduler"}
+_MOST_PARAMETERS = 8
+
+
+def test_no_constructor_takes_many_parameters() -> None:
+    """If one needs more, a value is missing, such as `EngineSettings`."""
+    found = {
+        owner.name
+        for tree in modules().values()
+        for owner in ast.walk(tree)
+        if isinstance(owner, ast.ClassDef)
+        for node in owner.body
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+        if len([*node.args.args, *node.args.kwonlyargs]) > 1 + _MOST_PARAMETERS
+    }
+
+    assert found == _PUBLIC_CONSTRUCTORS
+
+
+def test_few_files_name_an_option() -> None:
+    """The table of options declares it, and what carries it out names it: no other file."""
+    named = [
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if re.search("kill[_-]grace", path.read_text(encoding="utf-8"))
+    ]
+
+    assert len(named) <= 9, sorted(named)
+
+
 def test_the_top_level_holds_what_it_may() -> None:
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False

@@ -24,14 +24,15 @@ from edgecron.supervisor.runner import THREADS, Runner
 class StartedRun(NamedTuple):
     """A run that is ours from its claim until its end is committed.
 
-    `supervisor_id` names the runner: THREADS for a function of the program. `durability` is that of
-    its schedule, `is_manual`: a person or a program started it.
+    `supervisor_id` names the runner: THREADS for a function of the program. Its processes have
+    `grace_ms` between TERM and KILL. `durability` is that of its schedule, `is_manual`: a person or
+    a program started it.
     """
 
     token: str
     schedule: str
     supervisor_id: str
-    kill_grace_ms: int
+    grace_ms: int
     durability: Durability = Durability.FULL
     is_manual: bool = False
     watched: Watched | None = None
@@ -90,7 +91,7 @@ class Runners:
                 token=claim.lease_token,
                 schedule=claim.schedule,
                 supervisor_id=supervisor_id,
-                kill_grace_ms=round(claim.policies.kill_grace_s * 1000),
+                grace_ms=round(claim.policies.kill_grace_s * 1000),
                 durability=claim.policies.durability,
                 is_manual=claim.cause is Cause.MANUAL,
                 watched=watched_of(claim) if claim.policies.while_needs else None,
@@ -248,7 +249,7 @@ class Runners:
     @property
     def longest_grace_ms(self) -> int:
         """The longest kill grace of all runs, 0 if there is none."""
-        return max((run.kill_grace_ms for run in self._runs.values()), default=0)
+        return max((run.grace_ms for run in self._runs.values()), default=0)
 
     # Runners.
 
@@ -289,7 +290,7 @@ class Runners:
                 token=row.lease_token,
                 schedule=row.schedule,
                 supervisor_id=runner.supervisor_id,
-                kill_grace_ms=round(row.kill_grace_s * 1000),
+                grace_ms=row.grace_ms,
                 watched=row.watched,
             )
             if row.watched is not None:

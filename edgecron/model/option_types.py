@@ -101,7 +101,7 @@ class Option(NamedTuple):
 
     @property
     def option(self) -> str:
-        """How the command line names it, such as `--kill-grace`; '' if it does not."""
+        """How the command line names it, such as `--output-cap`; '' if it does not."""
         flag = self.name if self.flag is None else self.flag
         return f"--{flag.replace('_', '-')}" if flag else ""
 

@@ -233,7 +233,8 @@ class QueuedRow(NamedTuple):
 class RunningRow:
     """A running run, with its engine and supervisor as recorded.
 
-    `engine_key` names the engine's lock; None if the engine has recorded its stop.
+    `engine_key` names the engine's lock; None if the engine has recorded its stop. The
+    processes of the run have `grace_ms` between TERM and KILL.
     """
 
     execution_id: int
@@ -245,7 +246,7 @@ class RunningRow:
     schedule: str
     kind: str
     ok_codes: tuple[int, ...]
-    kill_grace_s: float
+    grace_ms: int
     started_ms: int
     watched: Watched | None = None
 

@@ -49,7 +49,6 @@ class LiveRun:
         self.started_ms = started_ms
         self.timeout_ms = request.timeout_ms
         self.stall_timeout_ms = request.stall_timeout_ms
-        self.kill_grace_ms = request.kill_grace_ms
         self.streams = {spawned.stdout_fd: Stream.STDOUT, spawned.stderr_fd: Stream.STDERR}
         self.stdin_fd = spawned.stdin_fd
         self.report = spawned.report  # of a fork that is not its command yet

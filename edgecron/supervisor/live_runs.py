@@ -108,7 +108,7 @@ class LiveRuns:
             self._reap(run)  # its own end counts
             return
         run.terminate(cause, message)
-        self._set_deadline(f"run {run.token}", run.kill_grace_ms)
+        self._set_deadline(f"run {run.token}", run.request.kill_grace_ms)
 
     def _keep_awake(self, token: str | None = None) -> None:
         """Hold the inhibitor for a run that began, or look at it again."""

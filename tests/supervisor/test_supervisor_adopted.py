@@ -29,7 +29,7 @@ def row_of(number: int, token: str, supervisor_id: str) -> RunningRow:
         schedule="backup",
         kind="command",
         ok_codes=(0,),
-        kill_grace_s=10.0,
+        grace_ms=10_000,
         started_ms=0,
     )
 

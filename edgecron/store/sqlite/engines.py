@@ -300,7 +300,7 @@ def find_running(database: Database) -> list[RunningRow]:
             schedule=row[6],
             kind=row[7],
             ok_codes=ok_codes_of(row[8]),
-            kill_grace_s=row[9],
+            grace_ms=round(row[9] * 1000),
             started_ms=row[10],
             watched=_watched_of(*row[11:]),
         )
