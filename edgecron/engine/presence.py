@@ -35,6 +35,7 @@ _MOST_SPANS = 64
 _SEEN_MS = 600_000  # how often a busy engine records that it is running: spare flash memory
 
 
+_CORES = os.cpu_count() or 1  # Asked once: to ask takes a twentieth of a pass.
 _UNTRUSTED = "the clock could not be trusted"
 _CALL_GRACE_MS = 10_000
 
@@ -76,7 +77,7 @@ class EngineSettings:
     @property
     def places(self) -> int:
         """How many runs the engine has at the same time, at most."""
-        return self.max_running or max(8, 4 * (os.cpu_count() or 1))
+        return self.max_running or max(8, 4 * _CORES)
 
 
 class EngineIdentity(NamedTuple):

@@ -579,3 +579,41 @@ def test_a_schedule_that_is_always_due_is_decided_once_in_a_step(story: Story) -
 
     assert [step.decided for step in steps] == [2, 0]  # a range, and its latest time
     assert [run.missed_count for run in story.runs("fast")] == [999, None]
+
+
+def step_when_due(story: Story, *, until_ms: int) -> list[tuple[int, int]]:
+    """Step whenever the engine wants to: (when, in ms from now on; how many runs it claimed)."""
+    begun_ms = story.world.clock.now_ms()
+    claimed = []
+    while (now_ms := story.world.clock.now_ms()) < begun_ms + until_ms:
+        step = story.engine.step()
+        if step.claimed:
+            claimed.append((now_ms - begun_ms, step.claimed))
+        assert step.wake_ms is not None
+        story.world.clock.advance_ms(max(1, step.wake_ms - now_ms))
+    return claimed
+
+
+def test_fires_that_follow_each_other_closely_share_a_pass(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=100)
+    for at_ms in (*range(0, 60, 5), 200, 205):
+        story.add(f"job-{at_ms}", f"every 1h from 2026-03-08T20:00:01.{at_ms:03}Z")
+    story.engine.step()
+    story.world.clock.advance_ms(1000)
+
+    claimed = step_when_due(story, until_ms=300)
+
+    # The first two are on time; then a pass takes what came due within 20 ms.
+    assert claimed == [(0, 1), (5, 1), (25, 4), (45, 4), (65, 2), (200, 1), (205, 1)]
+
+
+def test_no_time_of_a_fast_schedule_is_lost_to_a_shared_pass(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=100)
+    story.add("fast", "every 10ms", policies=Policies(overlap=Overlap.ALLOW))
+    for at_ms in range(0, 1000, 5):
+        story.add(f"job-{at_ms}", f"every 1h from 2026-03-08T20:00:00.{at_ms:03}Z")
+
+    step_when_due(story, until_ms=300)
+
+    assert len(story.runs("fast")) >= 29
+    assert set(story.statuses("fast")) <= {"success", "running"}
