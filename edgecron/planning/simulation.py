@@ -14,11 +14,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from graphlib import TopologicalSorter
+from itertools import takewhile
 from operator import sub
 
 from edgecron.base.units import from_ms
 from edgecron.base.values import dataclass
-from edgecron.model.choices import DAY_MS, Overlap
+from edgecron.model.choices import DAY_MS, MAX_CATCH_UP, CatchUp, Overlap
 from edgecron.planning.admission import running_limit
 from edgecron.planning.minute_counts import (
     MINUTE_MS,
@@ -30,7 +31,7 @@ from edgecron.planning.minute_counts import (
     count_lanes,
     regular_lanes,
 )
-from edgecron.planning.next_fire import Timing, resolve_due_ms
+from edgecron.planning.next_fire import Timing, count_planned, next_fires, resolve_due_ms
 from edgecron.planning.windows import Windows
 from edgecron.triggers import Trigger, Triggers
 
@@ -378,17 +379,34 @@ class _Track:
             return planned
         plans = planned.at
         if is_moved and moved_ms is not None:
-            # The fires that it was moved past come due with it, and one of them runs.
-            plans = [at for at in plans if at >= moved_ms and at != own_ms]
+            # The fires that it was moved past come due with it.
+            timing = self._schedule.timing
+            plans = [at for at in plans if at != own_ms and resolve_due_ms(timing, at) > moved_ms]
         due = list(self._later)
-        if moved_ms is not None and day_ms <= moved_ms < end_ms and self._runs_left != 0:
-            due.append(moved_ms)
-            self._runs_left = None if self._runs_left is None else self._runs_left - 1
+        if moved_ms is not None and day_ms <= moved_ms < end_ms:
+            due += self._take_moved(moved_ms)
         due += self._resolve(plans)
         due.sort()
         index = bisect_left(due, end_ms)
         self._later = due[index:]
         return _Planned(due[:index], day_ms)
+
+    def _take_moved(self, moved_ms: int) -> list[int]:
+        """Return when the runs of a fire that was moved start, and of those that it passed.
+
+        With `catch_up=all` they run one after the other, else one of them runs.
+        """
+        timing, count = self._schedule.timing, 1
+        if timing.catch_up is CatchUp.ALL:
+            sure_ms = max(self._own_ms, moved_ms - timing.most_jitter_ms)
+            count += count_planned(timing, self._own_ms, sure_ms)
+            later = takewhile(lambda one: one.plan_ms <= moved_ms, next_fires(timing, sure_ms))
+            count += sum(one.due_ms <= moved_ms for one in later)
+            count = min(count, MAX_CATCH_UP)
+        if self._runs_left is not None:
+            count = min(count, self._runs_left)
+            self._runs_left -= count
+        return [moved_ms + number * self._duration_ms for number in range(count)]
 
     def _plan(self, day_ms: int, end_ms: int) -> _Planned:
         timing = self._schedule.timing

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from edgecron.base.units import from_ms, to_ms
-from edgecron.model.choices import DAY_MS, Overlap
-from edgecron.planning.next_fire import next_fires
+from edgecron.model.choices import DAY_MS, CatchUp, Overlap
+from edgecron.planning.catch_up import plan_fire
+from edgecron.planning.next_fire import Due, Timing, next_fires
 from edgecron.planning.simulation import Simulated, Simulation, simulate
 from edgecron.planning.windows import find_windows
 from edgecron.triggers import combine, parse_trigger
@@ -219,6 +220,59 @@ def test_times_that_a_fire_was_moved_past_are_not_counted(moved_days: float, run
 
     assert found.runs == runs
     assert found.first_at == (from_ms(moved_ms) if runs else None)
+
+
+@pytest.mark.parametrize("catch_up", list(CatchUp))
+@pytest.mark.parametrize("moved_minutes", [-20, 30, 45, 200, 60 * 60])
+@pytest.mark.parametrize("jitter_s", [0, 1_500])
+@pytest.mark.parametrize("max_runs", [None, 3])
+def test_a_moved_fire_has_as_many_runs_as_an_engine_starts(
+    catch_up: CatchUp, moved_minutes: int, jitter_s: float, max_runs: int | None
+) -> None:
+    own_ms = ms("2026-03-27T08:00:00Z")
+    moved_ms = own_ms + moved_minutes * MINUTE_MS
+    schedule = make(
+        *("a", "*/30 * * * *"), jitter_s=jitter_s, after_ms=own_ms - 1, first_due_ms=moved_ms
+    )
+    timing = replace(schedule.timing, catch_up=catch_up, max_runs=max_runs)
+    schedule = replace(schedule, timing=timing, runs_left=max_runs)
+
+    [found] = run_all([schedule], days=4).schedules
+
+    assert found.runs == count_started(timing, own_ms, moved_ms, until_ms=START + 4 * DAY_MS)
+
+
+def count_started(timing: Timing, plan_ms: int, due_ms: int, *, until_ms: int) -> int:
+    """Let an engine that is always on time decide; count the runs that start before an instant."""
+    count = 0
+    due = Due(1, 1, plan_ms, due_ms, plan_ms - 1, None, 0, "*/30 * * * *")
+    while due.due_ms < until_ms:
+        plan = plan_fire(timing, due, now_ms=due.due_ms)
+        count += len(plan.fires)
+        if plan.next is None:
+            break
+        due = due._replace(
+            plan_ms=plan.next.plan_ms,
+            due_ms=plan.next.due_ms,
+            decided_until_ms=plan.decided_until_ms,
+            planned_count=plan.planned_count,
+        )
+    return count
+
+
+def test_runs_of_a_moved_fire_follow_one_another() -> None:
+    own_ms = ms("2026-03-27T08:00:00Z")
+    moved_ms = own_ms + 100 * MINUTE_MS
+    schedule = make("a", "*/30 * * * *", after_ms=own_ms - 1, first_due_ms=moved_ms)
+    timing = replace(schedule.timing, catch_up=CatchUp.ALL)
+
+    [found] = run_all(
+        [replace(schedule, timing=timing, duration_ms=10 * MINUTE_MS)], days=0.12
+    ).schedules
+
+    # Those of 08:00 to 09:30 run from 09:40 to 10:20. That of 10:00 meets one of them.
+    assert (found.runs, found.skipped) == (4, 1)
+    assert found.last_at == from_ms(moved_ms + 30 * MINUTE_MS)
 
 
 def test_followers_of_failures_do_not_run_and_others_run_at_the_end() -> None:
