@@ -272,6 +272,23 @@ def test_a_range_that_overlap_skips_names_the_trigger_of_its_first_time(story: S
     assert (skipped.missed_count, skipped.trigger_text) == (2, "21 * * * *")
 
 
+def test_a_range_that_was_missed_or_paused_names_the_trigger_of_its_first_time(
+    story: Story,
+) -> None:
+    policies = Policies(catch_up=CatchUp.SKIP)
+    for name in ("missed", "paused"):
+        story.add(name, "20 * * * *", "21 * * * *", policies=policies)
+    story.client.pause("paused", until=from_ms(START_MS + HOUR_S * 1000))
+
+    story.after_s(HOUR_S)  # The engine looks only then.
+    story.after_s(30 * 60)
+
+    for name, reason in (("missed", Reason.MISFIRE), ("paused", Reason.PAUSED)):
+        skipped = story.runs(name)[0]
+        assert (skipped.reason, skipped.missed_count) == (reason, 2)
+        assert skipped.trigger_text == "20 * * * *"
+
+
 def test_what_comes_after_waits_for_the_last_attempt(story: Story) -> None:
     story.add("first", "@hourly", code=1, policies=Policies(retries=1, retry_delay_s=60))
     story.add("second", "after first:any")

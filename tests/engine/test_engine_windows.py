@@ -55,6 +55,7 @@ def test_closed_hours_leave_one_row_and_do_not_wake_the_engine(story: Story) -> 
     until(story, "21:00")
     skipped, first = story.runs("poll")
     assert (skipped.status, skipped.reason, skipped.missed_count) == ("skipped", "excluded", 59)
+    assert skipped.trigger_text == "* * * * *"
     assert (shown(skipped.missed_from_at), shown(skipped.missed_to_at)) == ("20:01", "20:59")
     assert shown(first.started_at) == "21:00"
 

@@ -190,7 +190,8 @@ def _advance_columns(decision: Decision, now_ms: int) -> dict[str, object]:
 
 
 def _paused(fire: Fire) -> Missed:
-    return Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.PAUSED)
+    at_ms = fire.plan_ms
+    return Missed(from_ms=at_ms, to_ms=at_ms, count=1, reason=Reason.PAUSED, source=fire.source)
 
 
 def _decide_boot(

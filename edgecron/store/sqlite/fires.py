@@ -114,7 +114,8 @@ class FireWriter:
 
     def write_held(self, schedule_id: int, revision: int, spec: ScheduleSpec, fire: Fire) -> None:
         """Write for each scope that a pause skipped a fire."""
-        held = Missed(from_ms=fire.plan_ms, to_ms=fire.plan_ms, count=1, reason=Reason.PAUSED)
+        at_ms = fire.plan_ms
+        held = Missed(from_ms=at_ms, to_ms=at_ms, count=1, reason=Reason.PAUSED, source=fire.source)
         for scope in spec.scopes:
             key = (schedule_id, *scope)
             self._rows.skip(key, revision, spec, missed_fire(held), held)

@@ -399,9 +399,14 @@ def _missed_columns(missed: Missed) -> dict[str, Any]:
 
 
 def missed_fire(missed: Missed) -> Fire:
-    """Return the fire of a range's row: its first time, with the key of ranges."""
-    first_ms = missed.from_ms
-    return Fire(plan_ms=first_ms, due_ms=first_ms, cause=Cause.SCHEDULE, fire_key=MISSED_KEY)
+    """Return the fire of a range's row: its first time and trigger, with the key of ranges."""
+    return Fire(
+        plan_ms=missed.from_ms,
+        due_ms=missed.from_ms,
+        cause=Cause.SCHEDULE,
+        source=missed.source,
+        fire_key=MISSED_KEY,
+    )
 
 
 def record_missed(
