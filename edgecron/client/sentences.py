@@ -127,9 +127,10 @@ def _next_lines(
             shown += f"  {moved_words(fire, zone=zone, now=now)}"
         lines.append(("" if label == before else label, shown))
         before = label
-    lines += [
-        ("excluded", excluded_words(one, schedule.spec.timezone, zone=zone)) for one in excluded
-    ]
+    for one in excluded:
+        words = excluded_words(one, schedule.spec.timezone, zone=zone)
+        lines.append(("" if before == "excluded" else "excluded", words))
+        before = "excluded"
     if not outlook.upcoming:
         lines.append(("next", idle_sentence(front, outlook, zone=zone, now=now)))
     return lines

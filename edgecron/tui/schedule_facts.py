@@ -165,8 +165,8 @@ def upcoming_rows(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list
         for fire in outlook.upcoming
     ]
     rows += [
-        Fact("excluded", excluded_words(one, spec.timezone, zone=zone), "dim")
-        for one in outlook.excluded
+        Fact("" if number else "excluded", excluded_words(one, spec.timezone, zone=zone), "dim")
+        for number, one in enumerate(outlook.excluded)
     ]
     if found.idle:
         rows.append(Fact("", found.idle, "bad" if is_broken else "warn"))
