@@ -1,13 +1,15 @@
 """The JSON of schedules and specifications: the fields of `show --json`, and recorded values.
 
 The text of a payload is a JSON value here. `payload_text` is given only if the text is not the
-plain form of that value. A compiled trigger names the zone of this machine in the place of `local`.
+plain form of that value. `calendar_days` has the days that were read from the calendars of
+`except_days`, and is given only if there are such calendars. A compiled trigger names the zone of
+this machine in the place of `local`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -19,6 +21,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.options import JOB_OPTIONS, POLICIES, Policies
 from edgecron.model.schedule import Schedule, ScheduleSpec
+from edgecron.model.windows import days_of, is_read, source_of, with_days
 from edgecron.triggers.grammar import from_json
 from edgecron.triggers.zones import LOCAL, check_zone, local_zone_name
 
@@ -53,6 +56,7 @@ def text_of(found: Mapping[str, Any], name: str) -> str | None:
 
 
 _TEXT = form_of(str)
+_CALENDAR_DAYS = form_of(dict[str, list[str]])
 
 
 # Specifications: what a person writes.
@@ -85,7 +89,25 @@ def specification_fields(spec: ScheduleSpec) -> dict[str, Any]:
         **{name: form.encode(getattr(spec.policies, name)) for name, form in policy_forms.items()},
         **{name: form.encode(getattr(spec.job, name)) for name, form in job_forms.items()},
         **text_fields("payload", spec.job.payload),
+        **_calendar_fields(spec.policies.except_days),
     }
+
+
+def _calendar_fields(except_days: Sequence[str]) -> dict[str, Any]:
+    """Days and calendars as a person wrote them, and the days of each calendar that was read."""
+    read = {source_of(text): days_of(text) for text in except_days if is_read(text)}
+    shown = {"except_days": [source_of(text) for text in except_days]}
+    return shown | ({"calendar_days": read} if read else {})
+
+
+def _with_calendars(policies: dict[str, Any], found: Mapping[str, Any], where: str) -> None:
+    """Put the days of calendars back behind their names."""
+    days = _CALENDAR_DAYS.decode(found.get("calendar_days", {}), f"{where}.calendar_days", False)
+    if days:
+        policies["except_days"] = tuple(
+            with_days(text, days[text]) if text in days else text
+            for text in policies.get("except_days", ())
+        )
 
 
 def _specification_from(found: Mapping[str, Any], where: str) -> ScheduleSpec:
@@ -95,6 +117,8 @@ def _specification_from(found: Mapping[str, Any], where: str) -> ScheduleSpec:
     argv = form_of(tuple[str, ...]) if is_command else _TEXT
     job = argv.decode(found["job"], f"{where}.job", False)
     given = given_fields(spec_forms, found, where)
+    policies = given_fields(policy_forms, found, where)
+    _with_calendars(policies, found, where)
     if found.get("is_timezone_default") or given.get("timezone") is None:
         given["timezone"] = None
     return ScheduleSpec(
@@ -106,7 +130,7 @@ def _specification_from(found: Mapping[str, Any], where: str) -> ScheduleSpec:
             **given_fields(job_forms, found, where),
             payload=text_of(found, "payload"),
         ),
-        policies=Policies(**given_fields(policy_forms, found, where)),
+        policies=Policies(**policies),
         **_scopes(found, where),
         **given,
     )
@@ -183,6 +207,11 @@ def _specification_shapes() -> dict[str, Any]:
         },
         "payload": ANY_JSON,
         "payload_text": {"type": "string", "description": "the payload exactly as written"},
+        "calendar_days": {
+            "type": "object",
+            "additionalProperties": texts,
+            "description": "the days that were read from each calendar of except_days",
+        },
     }
 
 

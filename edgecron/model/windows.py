@@ -51,6 +51,11 @@ def is_calendar(text: str) -> bool:
     return source.startswith(HOLIDAYS) or source.endswith(".ics")
 
 
+def is_read(text: str) -> bool:
+    """Whether a text names a calendar, and has the days that were read from it."""
+    return is_calendar(text) and _READ in text
+
+
 def is_unread(text: str) -> bool:
     """Whether a text names a calendar, and its days have not been read."""
     return is_calendar(text) and _READ not in text

@@ -43,7 +43,7 @@ from edgecron.model.claim import OutputChunk
 from edgecron.model.listing import RunBounds
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
-from edgecron.model.schedule import Schedule
+from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Trigger
 from tests.support.specs import make_spec
@@ -324,7 +324,7 @@ def test_an_option_that_this_version_does_not_know_is_refused_in_a_request() -> 
         _ask("add_all", {"specs": [spec]})
 
     assert caught.value.hint is not None
-    assert caught.value.hint.startswith("known are: between, catch_up, ")
+    assert caught.value.hint.startswith("known are: between, calendar_days, catch_up, ")
 
 
 def test_an_error_of_a_type_of_a_later_version_is_one_of_the_same_code() -> None:
@@ -333,3 +333,16 @@ def test_an_error_of_a_type_of_a_later_version_is_one_of_the_same_code() -> None
     )
 
     assert type(found) is NotFound
+
+
+def test_the_days_of_a_calendar_travel_beside_its_name() -> None:
+    read = "holidays:DE-BY = 2026-12-25 2026-12-26T08:00:00Z..2026-12-26T10:00:00Z"
+    spec = make_spec("backup", "@daily")
+    spec = replace(spec, policies=Policies(except_days=("2026-12-24", read, "/none.ics = ")))
+    form = form_of(ScheduleSpec)
+
+    shown = _as_text_and_back(form.encode(spec))
+
+    assert shown["except_days"] == ["2026-12-24", "holidays:DE-BY", "/none.ics"]
+    assert shown["calendar_days"]["/none.ics"] == []
+    assert form.decode(shown, "spec", False) == spec

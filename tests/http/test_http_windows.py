@@ -62,7 +62,8 @@ def test_the_days_of_a_calendar_are_used_and_the_document_has_only_its_name(
     excluded = api.get(f"{ONE}/explanation?at={day}T12:00:00Z").json
     other = api.get(f"{ONE}/explanation?at={day + timedelta(days=1)}T12:00:00Z").json
 
-    assert made.json["except_days"] == [f"{calendar} = {day}"]
+    assert made.json["except_days"] == [str(calendar)]
+    assert made.json["calendar_days"] == {str(calendar): [str(day)]}
     assert made.json["document"]["except"] == [str(calendar)]
     assert (excluded["verdict"], other["verdict"]) == ("excluded", "coming")
 
