@@ -19,9 +19,10 @@ _ROUGH_CLOCK = r"(\d{1,2})(?:[:.](\d\d))?(AM|PM)?"
 _ROUGH_TIMES = re.compile(f"{_ROUGH_CLOCK}-{_ROUGH_CLOCK}", re.ASCII)
 _LONG_NAME = re.compile(r"\b(?:MON|TUES?|WEDNES|THURS?|FRI|SATUR|SUN)(?:DAY)?\b")
 _WINDOW_HINT = "write 21:00-05:00, MON-FRI, or '21:00-05:00 MON-FRI'"
-_ONCE_IN = "once in "
+_ONCE_IN = re.compile(r"\s*once\s+in\s+", re.IGNORECASE)
 _WHEN = re.compile(r"\s+when(?:\s+|$)", re.IGNORECASE)
-_AND = re.compile(r"\s+and\s+", re.IGNORECASE)
+_AND = re.compile(r"(\s+and\s+)", re.IGNORECASE)
+_COMMAND = re.compile(r"(?:not:)?command[:\[]")
 
 
 class Window(NamedTuple):
@@ -89,17 +90,50 @@ class OnceIn(NamedTuple):
     def text(self) -> str:
         """The text that `split_once_in` reads."""
         when = f" when {' and '.join(self.conditions)}" if self.conditions else ""
-        return f"{_ONCE_IN}{self.window}{when}"
+        return f"once in {self.window}{when}"
 
 
 @lru_cache(maxsize=256)
 def split_once_in(text: str) -> OnceIn | None:
-    """Split the text of a trigger `once in`; None for another trigger. Checks no part."""
-    if text[: len(_ONCE_IN)].lower() != _ONCE_IN:
+    """Split the text of a trigger `once in`; None for another trigger. Checks no part.
+
+    A word `and` in quotes belongs to the command of a condition.
+    """
+    begun = _ONCE_IN.match(text)
+    if begun is None:
         return None
-    window, *rest = _WHEN.split(text[len(_ONCE_IN) :], maxsplit=1)
-    conditions = tuple(_AND.split(rest[0].strip())) if rest else ()
-    return OnceIn(window.strip().upper(), conditions)
+    window, *rest = _WHEN.split(text[begun.end() :], maxsplit=1)
+    conditions = _split_conditions(rest[0].strip()) if rest else ()
+    return OnceIn(" ".join(window.split()).upper(), conditions)
+
+
+def _split_conditions(text: str) -> tuple[str, ...]:
+    first, *others = _AND.split(text)
+    found = [first]
+    for word, part in zip(others[::2], others[1::2], strict=True):
+        if _has_open_quote(found[-1]):
+            found[-1] += word + part
+        else:
+            found.append(part)
+    return tuple(found)
+
+
+def is_command(condition: str) -> bool:
+    """Whether the text of a condition is a command, or its opposite."""
+    return _COMMAND.match(condition) is not None
+
+
+def _has_open_quote(condition: str) -> bool:
+    """Whether a condition is a command with a quote that has no end yet."""
+    if not is_command(condition):
+        return False
+    import shlex  # Rarely needed, and engines import this module.
+
+    try:
+        shlex.split(condition)
+    except ValueError:
+        return True
+    return False
 
 
 def _clock_s(text: str, window: str) -> int:

@@ -21,7 +21,7 @@ from edgecron.base.errors import (
 )
 from edgecron.base.json_texts import check_json
 from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
-from edgecron.base.window_texts import parse_window, split_once_in
+from edgecron.base.window_texts import is_command, parse_window, split_once_in
 from edgecron.formats.value_texts import (
     OWN_PREFIX,
     example,
@@ -195,12 +195,21 @@ def read_once_in(text: str) -> str:
 
     Another text stays as it is: the grammar refuses it. Raises InvalidInput for a condition.
     """
-    parts = split_once_in(" ".join(text.split()))
+    parts = split_once_in(text)
     if parts is None:
         return text
-    canonical = tuple(parse_condition(one).text for one in parts.conditions)
+    canonical: list[str] = []
+    for one in parts.conditions:
+        try:
+            canonical.append(parse_condition(one).text)
+        except InvalidInput as error:
+            if not canonical or not is_command(canonical[-1]):
+                raise
+            raise InvalidInput(
+                error.message, hint="if the word 'and' belongs to the command, put it in quotes"
+            ) from None
     check_needs(canonical)
-    return parts._replace(conditions=canonical).text
+    return parts._replace(conditions=tuple(canonical)).text
 
 
 def is_fast(trigger_text: str) -> bool:

@@ -17,6 +17,7 @@ from edgecron.base.units import (
     parse_duration_ms,
     to_ms,
 )
+from edgecron.base.window_texts import split_once_in
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.fields import fields_from_json
 from edgecron.triggers.gate import expand, gate
@@ -40,7 +41,8 @@ MAX_LENGTH = 256
 def check_text(text: object) -> str:
     """Return the text with single spaces. Call this before anything else reads the text.
 
-    Raises InvalidTrigger unless it is at most 256 printable ASCII characters, and some.
+    Spaces of `once in` stay: they can belong to a path or a command. Raises InvalidTrigger unless
+    the text is at most 256 printable ASCII characters, and some.
     """
     if not isinstance(text, str):
         raise InvalidTrigger(
@@ -60,6 +62,8 @@ def check_text(text: object) -> str:
         raise InvalidTrigger(
             "trigger is empty, expected a time", hint="write '0 2 * * *', 'every 15m' or '@daily'"
         )
+    if split_once_in(text) is not None:
+        return text.strip()
     return " ".join(text.split())
 
 

@@ -50,6 +50,8 @@ def test_an_edit_replaces_or_clears_the_window(edgecron: Edgecron) -> None:
         ("in 21:00-05:00 when success:other", "there is no schedule 'other'"),
         ("in 21:00-05:00 when success:offsite", "a run of its own"),
         ("in 9-17", "did you mean '09:00-17:00'?"),
+        ("in 21:00-05:00 when command:echo a and b", "put it in quotes"),
+        ("in 21:00-05:00 when command:echo 'a and b", "a quote has no end"),
     ],
 )
 def test_a_wrong_window_or_condition_is_refused(edgecron: Edgecron, text: str, words: str) -> None:

@@ -125,6 +125,27 @@ def test_runs_without_conditions_are_spread_over_the_first_half_of_the_window() 
     assert once_in("21:00-05:00 when ac-power").spread_ms(opens) == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "conditions"),
+    [
+        ("ac-power and  idle:10m", ("ac-power", "idle:10m")),
+        (
+            "command:sh -c 'a and b' and not:command[5s]:grep \"x and y\" /z AND online",
+            ("command:sh -c 'a and b'", 'not:command[5s]:grep "x and y" /z', "online"),
+        ),
+        (r"command:echo it\'s and online", (r"command:echo it\'s", "online")),
+        ("network:Bob's and online", ("network:Bob's", "online")),
+        ("exists:/a  b and online", ("exists:/a  b", "online")),
+    ],
+)
+def test_conditions_are_divided_at_the_word_and(text: str, conditions: tuple[str, ...]) -> None:
+    trigger = once_in(f"21:00-05:00  MON  when  {text}")
+
+    assert trigger.conditions == conditions
+    assert trigger.text == f"once in 21:00-05:00 MON when {' and '.join(conditions)}"
+    assert parse_trigger(trigger.text, "Europe/Berlin") == trigger
+
+
 def test_the_trigger_in_words() -> None:
     trigger = once_in("21:00-05:00 mon-fri when ac-power and idle:10m")
 
