@@ -52,7 +52,7 @@ from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.document_plan import APPLY, Action, Step, may_be_secret
 from edgecron.formats.document_values import SCHEDULES, Document, find_notes
 from edgecron.formats.document_writing import spec_table
-from edgecron.formats.option_texts import is_secret_name
+from edgecron.formats.option_texts import is_secret
 from edgecron.formats.toml import write_table
 from edgecron.views.phrases import count_words
 
@@ -259,8 +259,8 @@ def _warn_of_times(cli: Session, client: Client, steps: Collection[Step]) -> Non
 
 def _warn_of_secrets(cli: Session, document: Document) -> None:
     for wanted in document.wanted:
-        for name in wanted.spec.job.env:
-            if is_secret_name(name):
+        for name, value in wanted.spec.job.env.items():
+            if is_secret(name, value):
                 cli.warn(
                     f"schedule {wanted.spec.name}: the database stores {name} in plain text;"
                     " put secrets in a file and use env_file"

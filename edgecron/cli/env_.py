@@ -10,8 +10,8 @@ run to run. If no engine is running, the variables of this shell take
 the place of the engine's, and a warning says so.
 
 diff ignores the variables about the run, and compares PATH entry by entry. Values of --env and
---env-file, of the payload, and of variables whose name suggests a secret are shown as *** unless
-you give --reveal; PATH is always shown.
+--env-file, of the payload, and of variables that can be secret are shown as *** unless you give
+--reveal: their name suggests a secret, or they are a URL with a password. PATH is always shown.
 
 With --url this does not work: only the machine of the engine knows the engine's environment.
 """
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.checks import suggest
 from edgecron.base.errors import UsageError
 from edgecron.cli.session import Session
-from edgecron.formats.option_texts import is_secret_name
+from edgecron.formats.option_texts import is_secret
 from edgecron.views.json_objects import MASK
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def _shown(one: Variable, *, reveals: bool) -> str | None:
     from edgecron.client.job_environment import Source
 
     is_given = one.source in (Source.ENV_FILE, Source.SCHEDULE) or one.name == "EDGECRON_PAYLOAD"
-    is_secret = one.name != _PATH and (is_given or is_secret_name(one.name))
-    return MASK if is_secret and one.value is not None and not reveals else one.value
+    is_hidden = one.name != _PATH and (is_given or is_secret(one.name, one.value))
+    return MASK if is_hidden and one.value is not None and not reveals else one.value
 
 
 def _diff(cli: Session, found: JobEnvironment, *, reveals: bool) -> None:
@@ -131,7 +131,7 @@ def _differences(found: JobEnvironment, *, reveals: bool) -> Iterator[dict[str, 
         elif here != one.value:
             yield _row(one.name, job=job, shell=MASK if job == MASK else here)
     for name, here in ours.items():
-        is_masked = is_secret_name(name) and not reveals
+        is_masked = is_secret(name, here) and not reveals
         yield _row(name, job=None, shell=MASK if is_masked else here)
 
 

@@ -22,7 +22,7 @@ from edgecron.base.paths import user_name
 from edgecron.cli.files import write_file
 from edgecron.cli.session import Session
 from edgecron.formats.document_writing import schedule_table, write_document
-from edgecron.formats.option_texts import is_secret_name
+from edgecron.formats.option_texts import is_secret
 from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def _put(cli: Session, text: str, *, file: str | None) -> None:
 
 def _warn_of_secrets(cli: Session, schedules: list[Definition]) -> None:
     for schedule in schedules:
-        for name in schedule.spec.job.env:
-            if is_secret_name(name):
+        for name, value in schedule.spec.job.env.items():
+            if is_secret(name, value):
                 cli.warn(
                     f"schedule {schedule.spec.name}: the export contains {name} in plain text;"
                     " put secrets in a file and use env_file"

@@ -20,7 +20,7 @@ from edgecron.cli.session import Session
 from edgecron.formats import option_texts as values
 from edgecron.formats.config_values import option_defaults
 from edgecron.formats.document_writing import SWITCHED, trigger_key
-from edgecron.formats.option_texts import check_for_function, check_variable, is_secret_name
+from edgecron.formats.option_texts import check_for_function, check_variable, is_secret
 from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
@@ -242,8 +242,9 @@ def read_job(args: Namespace, before: Job | None) -> Job:
 
 def find_secrets(args: Namespace) -> list[str]:
     """Find variables that look like secrets; the database would keep them in plain text."""
-    names = [text.partition("=")[0] for text in args.env or ()] + (args.env_from_shell or [])
-    return [name for name in names if is_secret_name(name)]
+    given = [text.partition("=")[::2] for text in args.env or ()]
+    given += [(name, os.environ.get(name, "")) for name in args.env_from_shell or ()]
+    return [name for name, value in given if is_secret(name, value)]
 
 
 def find_least_niceness() -> int | None:

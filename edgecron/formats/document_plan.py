@@ -9,7 +9,7 @@ from edgecron.base.errors import ChangedByOthers
 from edgecron.base.values import dataclass, replace
 from edgecron.formats.document_values import Wanted
 from edgecron.formats.document_writing import TRIGGERS, Table, schedule_table, spec_table
-from edgecron.formats.option_texts import is_secret_name
+from edgecron.formats.option_texts import is_secret
 from edgecron.model.options import OPTIONS
 from edgecron.model.schedule import Difference, Schedule, ScheduleSpec
 
@@ -181,7 +181,7 @@ def _find_env_changes(
 
 
 def _shown(name: str, value: str | None) -> str | None:
-    return SECRET if value is not None and is_secret_name(name) else value
+    return SECRET if value is not None and is_secret(name, value) else value
 
 
 def _stranger_words(origin: str | None) -> str:

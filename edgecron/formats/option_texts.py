@@ -49,6 +49,7 @@ _MOST_TYPO = 60  # up to this number of milliseconds, minutes were probably mean
 _AFTER_DURATION = re.compile(r"\s+(?:from|after)\s", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SECRET_WORDS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "API_KEY", "APIKEY", "PRIVATE_KEY")
+_PASSWORD_IN_URL = re.compile(r"://[^/?#@\s]*:[^/?#@\s]+@")
 PRIORITIES = {priority.name.lower(): int(priority) for priority in Priority}
 
 
@@ -352,9 +353,10 @@ def check_not_own(key: str, *, what: str) -> None:
         )
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a variable's name suggests a secret."""
-    return any(word in name.upper() for word in _SECRET_WORDS)
+def is_secret(name: str, value: str | None) -> bool:
+    """Whether a variable's name suggests a secret, or its value is a URL with a password."""
+    is_named = any(word in name.upper() for word in _SECRET_WORDS)
+    return is_named or (value is not None and _PASSWORD_IN_URL.search(value) is not None)
 
 
 def _factor(option: Option, text: str, what: str) -> float:

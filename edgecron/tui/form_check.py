@@ -316,7 +316,7 @@ def _cautions(job: Job | None, times: Times, *, is_here: bool) -> dict[str, str]
         cautions["when" if is_of_trigger else "between"] = times.window_warning
     if job is None:
         return cautions
-    secrets = [name for name in job.env if values.is_secret_name(name)]
+    secrets = [name for name, value in job.env.items() if values.is_secret(name, value)]
     if secrets:
         cautions["env"] = secret_words(secrets[0])
     if not is_here:

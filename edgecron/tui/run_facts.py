@@ -10,7 +10,7 @@ from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple, replace
 from edgecron.client.protocol import Client
 from edgecron.client.sentences import find_active
-from edgecron.formats.option_texts import is_secret_name
+from edgecron.formats.option_texts import is_secret
 from edgecron.model.choices import JobKind, Reason, Status, WaitsFor
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
@@ -271,7 +271,7 @@ def _job(found: RunFacts) -> list[Fact]:
     if job.kind is JobKind.CALLABLE:
         return [*facts, Fact("payload", found.run.payload or job.payload or "")]
     given = given_variables(found.run, job).items()
-    shown = [f"{name}={HIDDEN if is_secret_name(name) else value}" for name, value in given]
+    shown = [f"{name}={HIDDEN if is_secret(name, value) else value}" for name, value in given]
     return [*facts, Fact("environment", "\n".join(shown))]
 
 

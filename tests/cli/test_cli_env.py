@@ -91,6 +91,8 @@ def test_diff_compares_with_the_shell_and_path_entry_by_entry(
 ) -> None:
     monkeypatch.setenv("ONLY_HERE", "yes")
     monkeypatch.setenv("MY_TOKEN", "s3cret")
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:s3cret@db/shop?x=1")
+    monkeypatch.setenv("HOMEPAGE", "https://me@example.org:80/a:b@c")
     edgecron("edit", "plain", "--env", "COLOR=blue", "--env", "LANG=job", "--env", "SAME=1")
     monkeypatch.setenv("LANG", "shell")
     monkeypatch.setenv("SAME", "1")
@@ -104,7 +106,8 @@ def test_diff_compares_with_the_shell_and_path_entry_by_entry(
     assert rows["PATH", "only_shell"] == (None, shell_path.partition(":")[0])
     assert ("PATH", "only_job") not in rows
     assert not any(name == "SAME" or name.startswith("EDGECRON_RUN") for name, _ in rows)
-    assert rows["MY_TOKEN", "only_shell"] == (None, "***")
+    assert rows["MY_TOKEN", "only_shell"] == rows["DATABASE_URL", "only_shell"] == (None, "***")
+    assert rows["HOMEPAGE", "only_shell"] == (None, "https://me@example.org:80/a:b@c")
     assert "s3cret" not in said.out
     assert "s3cret" in edgecron("env", "diff", "plain", "--reveal").out
 
