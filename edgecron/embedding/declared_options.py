@@ -85,6 +85,7 @@ _KEYS = {
     "until_at": "until",
     "scopes": "scope",
     "except_days": "except",
+    "while_needs": "while",
 }
 _NAMES = {key: name for name, key in _KEYS.items()}
 # What job() and add() take beside the triggers and the job itself, by the names of Python.
@@ -237,6 +238,7 @@ _TYPES: dict[OptionType, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(LISTS, _TEXT_LIST),
     OptionType.DAYS: ((*_TEXT_LIST[0], date), "a date or text, or a list of them"),
     OptionType.SCOPES: _TEXT_LIST,
+    OptionType.RULES: _TEXT_LIST,
     OptionType.SWITCH: ((bool,), "True or False"),
 }
 _EXAMPLES = {"env": "{'LANG': 'C'}", "allow_fast": "True", "enabled": "False"}  # unlike TOML's
