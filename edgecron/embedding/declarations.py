@@ -15,6 +15,7 @@ from edgecron.base.values import dataclass
 from edgecron.embedding.added import load_function
 from edgecron.embedding.context import Arguments, is_generator_function
 from edgecron.embedding.middleware import Middleware
+from edgecron.embedding.processes import is_typed
 from edgecron.model.engine import IMPORTED, Offers, find_program, is_import_path, offer_of
 
 if TYPE_CHECKING:
@@ -63,10 +64,13 @@ if TYPE_CHECKING:
         notify: str | Sequence[str]
         needs: str | Sequence[str]
         needs_deadline: Duration
+        while_needs: str | Sequence[str]
+        while_lost: Literal["end", "suspend"]
         keep_awake: bool
         wake: bool
         durability: Literal["full", "normal", "volatile"]
         scopes: Sequence[str]
+        enabled: bool
 
     class JobOptions(Options, total=False):
         """The same, and what follows from exceptions of a function."""
@@ -123,6 +127,13 @@ class Declared:
         """Whether it lives in the database only: no start of the program writes it again."""
         return self.arguments is None
 
+    def replaces(self, other: Declared) -> bool:
+        """Whether it is a function that was typed again, as in a cell of a notebook."""
+        if self.arguments is None or other.arguments is None:
+            return False
+        new, old = self.arguments.function, other.arguments.function
+        return is_typed(new) and is_typed(old) and new.__qualname__ == old.__qualname__
+
 
 class Registry:
     """The declarations of a program, and what it added. Any thread can change and read them.
@@ -174,7 +185,10 @@ class Registry:
         self._lock = threading.Lock()
 
     def add(self, one: Declared) -> None:
-        """Add a declaration. Raises AlreadyExists if the program declared the name before."""
+        """Add a declaration. Raises AlreadyExists if the program declared the name before.
+
+        A function that is typed again at a prompt or in a notebook replaces the former one.
+        """
         spec = one.wanted.spec
         name = spec.name
         with self._lock:
@@ -185,6 +199,7 @@ class Registry:
             if one.arguments is not None:
                 is_coroutine = iscoroutinefunction(one.arguments.function)
                 (self.coroutines if is_coroutine else self.functions)[name] = one.arguments.call
+                (self.functions if is_coroutine else self.coroutines).pop(name, None)
             self.offers |= _offered(spec)
             self._declared[name] = self._unkept[name] = one
 
@@ -196,7 +211,7 @@ class Registry:
     def _need_free(self, one: Declared) -> None:
         name = one.wanted.spec.name
         other = self._declared.get(name)
-        if other is None or (other.is_added and one.is_added):
+        if other is None or (other.is_added and one.is_added) or one.replaces(other):
             return
         is_added = other.is_added or one.is_added
         raise AlreadyExists(

@@ -55,6 +55,13 @@ def _home_of(function: Callable[..., Any], *, name: str) -> str:
     return os.path.abspath(str(file))
 
 
+def is_typed(function: Callable[..., Any]) -> bool:
+    """Report whether a function was typed at a prompt or in a notebook, so it has no file."""
+    if getattr(function, "__module__", None) != "__main__":
+        return False
+    return getattr(sys.modules["__main__"], "__file__", None) is None
+
+
 def process_part(claim: Claim, command: tuple[str, ...] | None, *, database: Path) -> Part | None:
     """Return the command and the environment of a claim's process; None for any other command.
 

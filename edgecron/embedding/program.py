@@ -146,7 +146,8 @@ class Program:
         coroutine on the program's event loop. With `process` each run is a process of its own: it
         can be killed, and it outlives the program. The schedule is written when an engine starts,
         or when the job is first used. Raises InvalidInput for a wrong argument, AlreadyExists if
-        the program declares the name twice.
+        the program declares the name twice. A function that you type again at a prompt or in a
+        notebook replaces the former one.
 
         Three options concern exceptions of the function. `retry_on`: only these classes are
         retried. `give_up_on`: these are never retried. `on_failure(run, error)`: a function that
@@ -212,7 +213,9 @@ class Program:
             self._registry.add(
                 Declared(wanted=wanted, where=where, arguments=arguments, is_process=process)
             )
-            if on_failure is not None:
+            if on_failure is None:
+                self._failures.functions.pop(job_name, None)
+            else:
                 self._failures.functions[job_name] = on_failure
             if self.is_running:
                 self.keep_declared()
