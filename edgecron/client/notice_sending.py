@@ -132,12 +132,18 @@ class NoticeSender:
         sent = 0
         outbox.recall_notices(self._client.store, now_ms=self._now_ms())
         self._note_stalled_engines()
+        linger_ms = _LINGER_MS
         while True:
             self.apply_rules()
             sent += self.send_due()
             next_ms = store.next_notice_ms(self._client.store, now_ms=self._now_ms())
-            wait_ms = None if next_ms is None else next_ms - self._now_ms()
-            if wait_ms is None or wait_ms > self._linger_ms():
+            if next_ms is None:
+                break
+            wait_ms = next_ms - self._now_ms()
+            if wait_ms > linger_ms:
+                # To look for a living engine can take milliseconds, so it is not done at each turn.
+                linger_ms = self._linger_ms()
+            if wait_ms > linger_ms:
                 break
             # What happens meanwhile is looked at soon.
             self._pause(max(0, min(wait_ms, _LOOK_MS)) / 1000)
