@@ -61,15 +61,15 @@ class Sources(NamedTuple):
     system: set[Path]
 
 
-def sorted_out(files: Iterable[Path]) -> Sources:
+def sorted_out(files: Sequence[Path]) -> Sources:
     """Whose each file is; what is under no folder of this Python's is the system's."""
     owners: dict[Path, str] = {}
+    names = {path.name for path in files}
     for part in metadata.distributions():
-        name = part.name  # read anew from a file each time
         for file in part.files or ():
             # A library that a wheel has brought from the system it was built on is not its own.
-            if not file.parts[0].endswith(".libs"):
-                owners[Path(str(file.locate()))] = name
+            if file.name in names and not file.parts[0].endswith(".libs"):
+                owners[Path(str(file.locate()))] = part.name
     installed = Path(sysconfig.get_path("platlib")), Path(sysconfig.get_path("purelib"))
     stdlib = Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("platstdlib"))
     found = Sources(set(), set(), set())
