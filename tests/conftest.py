@@ -67,7 +67,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before any fixture of a test: skip it if its tool is missing; choose how programs start."""
-    fork_programs(item.get_closest_marker("forks") is not None)
+    fork_programs(item.get_closest_marker("real_starts") is None)
     for mark in item.iter_markers("needs"):
         need_tools(*mark.args)
     for mark in item.iter_markers("needs_package"):

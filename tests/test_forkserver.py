@@ -19,10 +19,7 @@ from tests.support.forkserver import count_forks, real_starts
 from tests.support.processes import Daemon
 from tests.support.program import PACKAGE
 
-pytestmark = [
-    pytest.mark.forks,
-    pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the server"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the server")
 
 VERSION = [*PACKAGE, "--version"]
 

@@ -17,8 +17,6 @@ from tests.support.cli import Edgecron
 from tests.support.processes import Daemon
 from tests.support.program import PROGRAM
 
-pytestmark = pytest.mark.forks
-
 
 def test_a_second_pause_says_that_nothing_changed(edgecron: Edgecron, backup: str) -> None:
     said = [edgecron("pause", backup).out for _ in range(2)]

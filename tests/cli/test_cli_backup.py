@@ -16,8 +16,6 @@ from tests.support.processes import BOUND_S, Daemon
 from tests.support.program import PROGRAM
 from tests.support.terminal import on_terminal, read_until
 
-pytestmark = pytest.mark.forks
-
 FIELDS = [
     *("file", "database", "taken_at", "size_bytes", "version", "schedules", "runs"),
     *("running", "queued"),

@@ -22,8 +22,6 @@ from tests.support.processes import BOUND_S, ends, parent_of
 from tests.support.program import PROGRAM
 from tests.support.servers import wait_until
 
-pytestmark = pytest.mark.forks
-
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:

@@ -23,8 +23,6 @@ from tests.support.program import PROGRAM
 from tests.support.reading import read_bytes
 from tests.support.stuck import wait_for_rest
 
-pytestmark = pytest.mark.forks
-
 Logs = Callable[..., "subprocess.Popen[bytes]"]
 
 

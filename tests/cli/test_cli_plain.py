@@ -13,8 +13,6 @@ from tests.support.processes import Daemon
 from tests.support.program import PROGRAM
 from tests.support.terminal import BOUND_S, on_terminal, process_on_terminal, read_until
 
-pytestmark = pytest.mark.forks
-
 PROMPT = "edgecron> "
 # All that a terminal which only prints lines can be sent.
 LINES = re.compile(r"(?:[^\x00-\x1f\x7f-\x9f]|\r?\n|\t)*")

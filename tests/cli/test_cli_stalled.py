@@ -17,8 +17,6 @@ from tests.support.processes import BOUND_S, Daemon, Gate
 from tests.support.program import PROGRAM
 from tests.support.stuck import SLEEPS, StuckEngine, resume, stop_at_rest
 
-pytestmark = pytest.mark.forks
-
 
 @pytest.fixture
 def stopped(edgecron: Edgecron, database: Path, backup: str) -> Iterator[Daemon]:

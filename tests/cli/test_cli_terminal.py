@@ -12,8 +12,6 @@ import pytest
 from tests.support.program import PROGRAM
 from tests.support.terminal import on_terminal, read_until
 
-pytestmark = pytest.mark.forks
-
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:

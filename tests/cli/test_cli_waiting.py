@@ -27,8 +27,6 @@ from tests.support.program import PACKAGE, PROGRAM, copied_program
 from tests.support.reading import read_bytes
 from tests.support.terminal import on_terminal, read_until
 
-pytestmark = pytest.mark.forks
-
 SEVERAL = "seq 20000"  # more than a pipe holds, less than is kept
 COUNTED = b"".join(b"%d\n" % number for number in range(1, 20_001))
 

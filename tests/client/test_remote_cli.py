@@ -19,8 +19,6 @@ from tests.support.processes import Daemon
 from tests.support.program import PROGRAM
 from tests.support.remote import answer_of, answering, said
 
-pytestmark = pytest.mark.forks
-
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:

@@ -37,8 +37,6 @@ from tests.support.remote import answer_of, answering, said
 from tests.support.servers import wait_until
 from tests.support.specs import make_spec
 
-pytestmark = pytest.mark.forks
-
 ASKED = b"/fire "
 NOT_KNOWN = "it is unknown whether the server did it"
 SCOPES = (("device", "a"), ("device", "b"))

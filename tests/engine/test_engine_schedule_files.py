@@ -15,8 +15,6 @@ from tests.support.accounts import as_root
 from tests.support.engines import Place
 from tests.support.program import PROGRAM
 
-pytestmark = pytest.mark.forks
-
 HOURLY = '[schedules.hourly]\nevery = "1h"\ncommand = ["true"]\n'
 FOLLOWER = '[schedules.follower]\nafter = "hourly"\ncommand = ["true"]\n'
 

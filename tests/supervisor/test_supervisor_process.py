@@ -23,7 +23,10 @@ from edgecron.supervisor.state_files import find_holders, lock_is_held, lock_pat
 from tests.supervisor.supervisor_bench import Bench
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
-pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
+    pytest.mark.real_starts,
+]
 
 
 @pytest.mark.parametrize("by", list(StartBy))

@@ -3,12 +3,13 @@
 Tests start `python -m edgecron` by `subprocess`, thousands of times. A new interpreter takes most
 of the time of most commands. So each worker has a server that has loaded the package, and the
 server forks. The fork is a process like any other: a child of the worker, with the words,
-variables, folder, session and descriptors that the test gives, also in /proc.
+variables, folder, session and descriptors that the test gives, also in /proc. The supervisors and
+other processes that engines of a worker start are such forks, too.
 
-This is so in tests with the mark `forks`. A start for which a fork would be different begins a new
-interpreter: with options of Python, another package, variables that Python reads, or if limits,
-user or signals of the worker have changed. So does each start within `real_starts()`. Tests of
-memory, of imports and of the start itself have no mark. Only Linux has the server.
+A start for which a fork would be different begins a new interpreter: with options of Python,
+another package, variables that Python reads, or if limits, user or signals of the worker have
+changed. So does each start in a test with the mark `real_starts`: of memory, of imports, or of the
+start itself. Only Linux has the server.
 """
 
 from __future__ import annotations
@@ -32,10 +33,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count, takewhile
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import edgecron
@@ -59,7 +59,7 @@ _STATUS = (
 )
 
 _PROGRAM = [sys.executable, "-m", "edgecron"]
-_SUPERVISOR = own_start("edgecron.supervisor.__main__", bundle_word=":supervisor").argv
+_OWN = own_start("", bundle_word="").argv[:-1]  # and a module of this package
 
 
 class Request(NamedTuple):
@@ -144,7 +144,7 @@ class _Server:
             return False
         words = list(args)
         is_program = words[:3] == _PROGRAM
-        if not is_program and words[: len(_SUPERVISOR)] != _SUPERVISOR:
+        if not is_program and words[: len(_OWN)] != _OWN:
             return False
         unusual = {name for name, value in options.items() if value not in (None, False)}
         if not unusual <= _OPTIONS or not options.get("close_fds", True):
@@ -288,6 +288,8 @@ _ROOMS = (
     *("base", "model", "triggers", "planning", "formats", "views", "store", "supervisor"),
     *("engine", "client", "cli"),
 )
+# Loaded when one is first started: few workers start all of them.
+_FRONT_ENDS = {b"tui": "tui", b"--http": "http", b"mcp": "cli.mcp_server"}
 _CLONE = {"x86_64": 56, "aarch64": 220}  # the number of the system call
 _CLONE_PARENT, _CLONE_CHILD_CLEARTID, _CLONE_CHILD_SETTID = 0x8000, 0x200000, 0x1000000
 _PR_SET_MM, _PR_SET_MM_MAP = 35, 14
@@ -297,10 +299,8 @@ def serve(fd: int) -> None:
     """Fork for each request until the tests end. In a fork, run the program, and return."""
     connection = socket.socket(fileno=fd)
     atexit.register(_end_quickly)  # before all others, so that it is called after them
-    for room in _ROOMS:
-        _load(importlib.import_module(f"edgecron.{room}"))
-    gc.collect()
-    gc.freeze()
+    _load(_ROOMS)
+    front_ends = dict(_FRONT_ENDS)
     parent_fd = os.pidfd_open(os.getppid())
     can_show = _show([os.fsencode(word) for word in sys.orig_argv], os.environb)
     connection.send(edgecron.__file__.encode() if can_show else b"")
@@ -313,11 +313,12 @@ def serve(fd: int) -> None:
         content, fds, _, _ = socket.recv_fds(connection, _MOST_BYTES, _MOST_FDS)
         if not content:
             os._exit(0)
+        request = pickle.loads(content)
+        _load([front_ends.pop(word) for word in request.words if word in front_ends])
         pid = _fork_sibling()
         if pid == 0:
             connection.close()
             os.close(parent_fd)
-            request = pickle.loads(content)
             _take_descriptors(fds, request.numbers)
             _become(request)
             return
@@ -326,10 +327,18 @@ def serve(fd: int) -> None:
         connection.send(str(pid).encode())
 
 
-def _load(package: ModuleType) -> None:
-    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not found.name.startswith("edgecron.cli.mcp"):
-            importlib.import_module(found.name)
+def _load(rooms: Sequence[str]) -> None:
+    if not rooms:
+        return
+    for room in rooms:
+        with suppress(ImportError):  # An extra is missing, and the program itself says so.
+            loaded = importlib.import_module(f"edgecron.{room}")
+            inside = getattr(loaded, "__path__", [])
+            for found in pkgutil.walk_packages(inside, f"{loaded.__name__}."):
+                if not found.name.startswith("edgecron.cli.mcp"):
+                    importlib.import_module(found.name)
+    gc.collect()
+    gc.freeze()
 
 
 def _fork_sibling() -> int:
