@@ -83,10 +83,32 @@ def pytest_runtest_logfinish() -> None:
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
-    """Make no items of a slow test that does not run: each worker would make thousands of them."""
+    """Make no items of slow tests that do not run: each worker would make thousands of them."""
     selected = collector.config.getoption("markexpr").split(" and ")
-    marks = getattr(obj, "pytestmark", ()) if "not slow" in selected else ()
-    return [] if isinstance(obj, FunctionType) and any(m.name == "slow" for m in marks) else None
+    if not isinstance(obj, FunctionType) or "not slow" not in selected:
+        return None
+    marks = [_without_slow(mark) for mark in getattr(obj, "pytestmark", ())]
+    if None in marks:
+        return []
+    if marks:
+        obj.pytestmark = marks  # type: ignore[attr-defined]
+    return None
+
+
+def _without_slow(mark: pytest.Mark) -> pytest.Mark | None:
+    """A mark, without slow cases if it is `parametrize`; None if nothing of its test is left."""
+    if mark.name == "slow":
+        return None
+    if mark.name != "parametrize" or len(mark.args) != 2 or mark.kwargs:
+        return mark
+    names, cases = mark.args[0], list(mark.args[1])
+    left = [one for one in cases if not any(m.name == "slow" for m in getattr(one, "marks", ()))]
+    return pytest.mark.parametrize(names, left).mark if left or not cases else None
+
+
+def pytest_collection_finish() -> None:
+    """Leave all that collecting has made out of each later search for garbage."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
