@@ -233,7 +233,7 @@ class Arguments:
         """Call the function for a run; return what it returns, for a coroutine its awaitable."""
         call.gives_up = self._gives_up
         args, kwargs = self.read(call.claim.job.payload)
-        if not self._middleware.has_any:
+        if not self._middleware:
             if self._has_context:
                 return self.function(RunContext(call), *args, **kwargs)
             return self.function(*args, **kwargs)

@@ -21,7 +21,6 @@ class Middleware:
     """The middleware of a program, in the order of declaration: the first is the outermost."""
 
     def __init__(self) -> None:
-        self.has_any = False
         # For each: as a context manager, and as an asynchronous one. One of them is None.
         self._all: tuple[
             tuple[
@@ -42,7 +41,9 @@ class Middleware:
                 f"middleware is {function!r:.60}, expected a generator function",
                 hint="such as def timed(run), with one yield: the function is called there",
             )
-        self.has_any = True
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
 
     def call(self, run: object, function: Callable[[], object]) -> object:
         """Call a function within the middleware. Asynchronous middleware is left out."""
