@@ -18,7 +18,7 @@ from edgecron.planning.next_fire import (
     FirePlan,
     Missed,
     NextFire,
-    RepeatedTimes,
+    PlanTimes,
     Timing,
     count_planned,
     excluded_until,
@@ -188,6 +188,50 @@ def _plan_repeated(timing: Timing, due: Due, now_ms: int) -> FirePlan:
     return plan._replace(
         due=due, fires=fires, missed=tuple(one for one in missed if one is not None)
     )
+
+
+class RepeatedTimes:
+    """The plan times of a schedule while a clock that was set back repeats a span.
+
+    Up to the end of the span there are only those that follow elapsed time: others are decided.
+    """
+
+    def __init__(self, every: PlanTimes, elapsed: PlanTimes, *, until_ms: int) -> None:
+        self._every = every
+        self._repeated = elapsed
+        self._until_ms = until_ms
+
+    @property
+    def elapsed(self) -> PlanTimes | None:
+        return self._repeated
+
+    def next_repeated(self, after_ms: int, *, fired_ms: int) -> tuple[int, str] | None:
+        return self._repeated.next_repeated(after_ms, fired_ms=fired_ms)
+
+    def next_with_source(self, after_ms: int) -> tuple[int, str] | None:
+        if after_ms < self._until_ms:
+            found = self._repeated.next_with_source(after_ms)
+            if found is not None and found[0] <= self._until_ms:
+                return found
+        return self._every.next_with_source(max(after_ms, self._until_ms))
+
+    def count_ms(self, after_ms: int, until_ms: int) -> int:
+        end_ms = self._until_ms
+        count = 0
+        if after_ms < end_ms:
+            count = self._repeated.count_ms(after_ms, min(until_ms, end_ms))
+        if until_ms > end_ms:
+            count += self._every.count_ms(max(after_ms, end_ms), until_ms)
+        return count
+
+    def last_ms(self, after_ms: int, until_ms: int) -> int | None:
+        end_ms = self._until_ms
+        last_ms = None
+        if until_ms > end_ms:
+            last_ms = self._every.last_ms(max(after_ms, end_ms), until_ms)
+        if last_ms is None and after_ms < end_ms:
+            last_ms = self._repeated.last_ms(after_ms, min(until_ms, end_ms))
+        return last_ms
 
 
 def _after(timing: Timing, after_ms: int, missed: Missed) -> Missed | None:

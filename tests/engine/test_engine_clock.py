@@ -16,8 +16,8 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.engine.sleep import NapSleeper
 from edgecron.model.choices import CatchUp, Cause, Reason, Status
 from edgecron.model.options import Policies
+from edgecron.planning.catch_up import RepeatedTimes
 from edgecron.planning.corrections import BUILT_MS, HOUR_MS, LARGE_MS
-from edgecron.planning.next_fire import RepeatedTimes
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import open_store
 from edgecron.triggers import tzdata_version
