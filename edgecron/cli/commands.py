@@ -1,10 +1,14 @@
-"""The table of commands, in the order of help, and what help and the manual page share."""
+"""The table of commands, in the order of help; the global options, and which commands use them.
+
+Global options can stand anywhere before `--`.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
 
+from edgecron.base.errors import UsageError
 from edgecron.base.values import NamedTuple
 
 
@@ -156,6 +160,25 @@ CONFIRMING = frozenset({
     "service", "undo",
 })  # fmt: skip
 
+COLORS = ("auto", "always", "never")
+# Global options with a value, and where the session keeps it.
+_WITH_VALUE = {
+    "--db": "database",
+    "--url": "url",
+    "--token-file": "token_file",
+    "--color": "color",
+    "--config": "config_path",
+}
+_FLAGS = {"--json": "is_json", "--quiet": "is_quiet", "-q": "is_quiet"}
+GLOBALS = (*_WITH_VALUE, *_FLAGS, "--help", "--version", "-V")
+_VALUES = {
+    "--db": "--db ./edgecron.db",
+    "--url": "--url http://pi:8745",
+    "--token-file": "--token-file ./token",
+    "--color": "--color never",
+    "--config": "--config none",
+}
+
 # What people say instead, because other programs call it so.
 OTHER_WORDS = {
     "remove": "rm", "delete": "rm", "del": "rm", "ls": "list", "log": "logs", "output": "logs",
@@ -202,3 +225,61 @@ EXIT_CODES = {
 def load_command(name: str) -> ModuleType:
     """Import the module of a command: only the command that runs costs a start its imports."""
     return import_module(f"edgecron.cli.{COMMANDS[name].module}")
+
+
+def globals_of(command: str) -> list[str]:
+    """Return the global options that have an effect with a command."""
+    found = ["--db", "--url", "--token-file", "--json", "--quiet", "--color", "--config"]
+    unused = set()
+    if command in WITHOUT_DATABASE:
+        unused |= {"--db", "--url", "--token-file"}
+    if command in LOCAL_COMMANDS:
+        unused |= {"--url"} if command in ("daemon", "service") else {"--url", "--token-file"}
+    if command in WITHOUT_JSON:
+        unused.add("--json")
+    if command not in CONFIRMING:
+        unused.add("--quiet")
+    return [option for option in found if option not in unused]
+
+
+def refuse_unused(command: str, given: list[str]) -> None:
+    """Raise UsageError for a global option that the command would ignore."""
+    used = globals_of(command)
+    if command in LOCAL_COMMANDS - WITHOUT_DATABASE:
+        used.append("--url")  # The command says why it needs the machine of the database.
+        used += ["--token-file"] if "--url" in given else []
+    for option in given:
+        if option not in used:
+            hint = f"remove it; see: edgecron {command} --help"
+            if option == "--json" and command == "tui":
+                hint = "edgecron status --json"
+            raise UsageError(f"edgecron {command} does not use {option}", hint=hint)
+
+
+def take_globals(session: object, argv: list[str]) -> tuple[list[str], list[str]]:
+    """Move global options into the attributes of the session, wherever they stand.
+
+    Returns the other words, and the long names of the options that were given.
+    """
+    rest: list[str] = []
+    given: list[str] = []
+    words = iter(argv)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word in _FLAGS:
+            setattr(session, _FLAGS[word], True)
+            given.append("--quiet" if word == "-q" else word)
+        elif name in _WITH_VALUE:
+            text = value if equals else next(words, None)
+            if text is None or text == "":
+                raise UsageError(f"{name} needs a value", hint=f"for example: {_VALUES[name]}")
+            if name == "--color" and text not in COLORS:
+                raise UsageError(
+                    f"--color is {text!r}, expected auto, always or never",
+                    hint=f"for example: {_VALUES[name]}",
+                )
+            setattr(session, _WITH_VALUE[name], text)
+            given.append(name)
+        else:
+            rest.append(word)
+    return rest, given

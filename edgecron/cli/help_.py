@@ -10,9 +10,9 @@ from textwrap import wrap
 from edgecron import __built__, __version__
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
-from edgecron.cli.commands import COMMANDS, EVERYDAY, EXIT_CODES, USAGE
+from edgecron.cli.commands import COMMANDS, EVERYDAY, EXIT_CODES, GLOBALS, USAGE
 from edgecron.cli.files import fill_text
-from edgecron.cli.parser import GLOBALS, global_parser, parser_of
+from edgecron.cli.parser import global_parser, parser_of
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import CANT_MOVE, terminal_columns
 from edgecron.cli.topics import TOPIC_GROUPS, TOPICS, format_topic, read_topic

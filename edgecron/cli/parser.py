@@ -1,4 +1,4 @@
-"""Parse command lines: global options anywhere before `--`, one parser per command, hints."""
+"""Parse command lines: one parser per command, its help, and hints for typos."""
 
 from __future__ import annotations
 
@@ -12,38 +12,21 @@ from typing import Any, NoReturn
 from edgecron import __version__
 from edgecron.base.errors import UsageError
 from edgecron.cli.commands import (
+    COLORS,
     COMMANDS,
-    CONFIRMING,
-    LOCAL_COMMANDS,
+    GLOBALS,
     USAGE,
-    WITHOUT_DATABASE,
-    WITHOUT_JSON,
+    globals_of,
     load_command,
+    refuse_unused,
+    take_globals,
 )
 from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.cli.terminal import find_unfit, terminal_columns
 
 GLOBAL_OPTIONS = "Global options"  # a group
 ADVANCED = "Advanced"  # the group of options that only `help COMMAND --all` shows
-_COLORS = ("auto", "always", "never")
 _PREFIX, _COLUMNS = "usage: ", 80
-# Global options with a value, and where the session keeps it.
-_WITH_VALUE = {
-    "--db": "database",
-    "--url": "url",
-    "--token-file": "token_file",
-    "--color": "color",
-    "--config": "config_path",
-}
-_FLAGS = {"--json": "is_json", "--quiet": "is_quiet", "-q": "is_quiet"}
-GLOBALS = (*_WITH_VALUE, *_FLAGS, "--help", "--version", "-V")
-_VALUES = {
-    "--db": "--db ./edgecron.db",
-    "--url": "--url http://pi:8745",
-    "--token-file": "--token-file ./token",
-    "--color": "--color never",
-    "--config": "--config none",
-}
 _OF_OPTION = re.compile(r"(?P<option>-[^\s/]+)(?:/-\S+)? (?P<fault>needs a value|takes no value)")
 _NEGATIVE = re.compile(r"-\d", re.ASCII)
 _WEEKDAYS = re.compile(r"(?:MON|TUE|WED|THU|FRI|SAT|SUN)(?:[-,][A-Z]{3})*", re.IGNORECASE)
@@ -239,7 +222,7 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argpars
     if "run" in before and "--wait" in before:
         session.error_exit = OWN_ERROR
     _check_encoding(argv)
-    rest, given = _take_globals(session, before)
+    rest, given = take_globals(session, before)
     if not rest:
         rest = [_default_command(session)]
     command = rest[0]
@@ -253,7 +236,7 @@ def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argpars
         _refuse_option_before_command(rest)
         refuse_command(command, global_options=GLOBALS)
     session.command_name = command
-    _refuse_unused(command, given)
+    refuse_unused(command, given)
     if command != "run":
         session.error_exit = None
     module, parser = parser_of(command)
@@ -334,41 +317,12 @@ def parser_of(
         width=width,
     )
     module.add_arguments(parser)
-    used = _globals_of(command)
+    used = globals_of(command)
     _describe_globals(parser, used)
     parser.shows_all = shows_all
     parser.globals_line = f"Global options: {', '.join(used)} (see: edgecron help)"
     parser.see_also = COMMANDS[command].see
     return module, parser
-
-
-def _globals_of(command: str) -> list[str]:
-    """Return the global options that have an effect with a command."""
-    found = ["--db", "--url", "--token-file", "--json", "--quiet", "--color", "--config"]
-    unused = set()
-    if command in WITHOUT_DATABASE:
-        unused |= {"--db", "--url", "--token-file"}
-    if command in LOCAL_COMMANDS:
-        unused |= {"--url"} if command in ("daemon", "service") else {"--url", "--token-file"}
-    if command in WITHOUT_JSON:
-        unused.add("--json")
-    if command not in CONFIRMING:
-        unused.add("--quiet")
-    return [option for option in found if option not in unused]
-
-
-def _refuse_unused(command: str, given: list[str]) -> None:
-    """Raise UsageError for a global option that the command would ignore."""
-    used = _globals_of(command)
-    if command in LOCAL_COMMANDS - WITHOUT_DATABASE:
-        used.append("--url")  # The command says why it needs the machine of the database.
-        used += ["--token-file"] if "--url" in given else []
-    for option in given:
-        if option not in used:
-            hint = f"remove it; see: edgecron {command} --help"
-            if option == "--json" and command == "tui":
-                hint = "edgecron status --json"
-            raise UsageError(f"edgecron {command} does not use {option}", hint=hint)
 
 
 def global_parser(*, width: int) -> Parser:
@@ -394,35 +348,6 @@ def _split(argv: list[str]) -> tuple[list[str], list[str] | None]:
     return argv[:at], argv[at + 1 :]
 
 
-def _take_globals(session: Session, argv: list[str]) -> tuple[list[str], list[str]]:
-    """Move global options into the session, wherever they stand.
-
-    Returns the other words, and the long names of the options that were given.
-    """
-    rest: list[str] = []
-    given: list[str] = []
-    words = iter(argv)
-    for word in words:
-        name, equals, value = word.partition("=")
-        if word in _FLAGS:
-            setattr(session, _FLAGS[word], True)
-            given.append("--quiet" if word == "-q" else word)
-        elif name in _WITH_VALUE:
-            text = value if equals else next(words, None)
-            if text is None or text == "":
-                raise UsageError(f"{name} needs a value", hint=f"for example: {_VALUES[name]}")
-            if name == "--color" and text not in _COLORS:
-                raise UsageError(
-                    f"--color is {text!r}, expected auto, always or never",
-                    hint=f"for example: {_VALUES[name]}",
-                )
-            setattr(session, _WITH_VALUE[name], text)
-            given.append(name)
-        else:
-            rest.append(word)
-    return rest, given
-
-
 def _describe_globals(parser: Parser, used: Collection[str]) -> None:
     """Add the global options whose long names are in `used`."""
     group = parser.add_argument_group(GLOBAL_OPTIONS)
@@ -442,7 +367,7 @@ def _describe_globals(parser: Parser, used: Collection[str]) -> None:
     add("-q", "--quiet", action="store_true", help="print only errors, no confirmation or note")
     add(
         "--color",
-        choices=_COLORS,
+        choices=COLORS,
         metavar="auto|always|never",
         help="use colors (default: auto, on a terminal)",
     )
