@@ -261,7 +261,7 @@ _SCHEDULES = (
     route(
         "GET",
         f"{_ONE}/stats",
-        why.get_stats,
+        runs.get_stats,
         name="statsOfSchedule",
         words="Counts, durations and delays of the runs of a schedule: the fields of stats --json",
         tag="schedules",
@@ -317,7 +317,7 @@ _RUNS = (
     route(
         "GET",
         f"{API}/stats",
-        why.get_stats,
+        runs.get_stats,
         name="stats",
         words="Counts, durations and delays of runs by schedule: the fields of stats --json",
         tag="runs",

@@ -1,12 +1,13 @@
-"""Handlers of runs: list, read, cancel, and output; and of fires to come."""
+"""Handlers of runs: list, read, cancel, output and statistics; and of fires to come."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.client.record_forms import chunk_fields
+from edgecron.client.stats import stats_objects
 from edgecron.formats.value_texts import read_time
 from edgecron.http.answer_objects import shown_fires, shown_runs
 from edgecron.http.messages import Answer, ApiRequest, json_answer
@@ -107,3 +108,18 @@ def list_next(client: Client, request: ApiRequest) -> Answer:
     )
     page = list(islice(fires, skip, skip + request.first("limit", _FIRES)))
     return json_answer({"fires": shown_fires(client, page)})
+
+
+_COUNTED = timedelta(days=7)
+
+
+def get_stats(client: Client, request: ApiRequest) -> Answer:
+    """Answer the statistics of all schedules, or of one."""
+    name = request.words.get("name", request.first("schedule"))
+    client.take_over()
+    found = client.tallies(
+        name,
+        since=instant_of(request, "since") or client.now() - _COUNTED,
+        with_trends=request.is_on("trend"),
+    )
+    return json_answer({"stats": stats_objects(client, found, name, has_total=True)})

@@ -1,12 +1,10 @@
-"""Handlers that explain runs and times, and of statistics."""
+"""Handlers that explain runs and times."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from edgecron.client.stats import stats_objects
 from edgecron.client.why import answer_now, answer_object, answer_run, answer_time, say_run
 from edgecron.http.answer_objects import shown_runs, zone_of
 from edgecron.http.messages import Answer, ApiRequest, json_answer
@@ -20,11 +18,9 @@ if TYPE_CHECKING:
     from edgecron.client.why import Answer as Explained
     from edgecron.model.run import Execution
 
-_SINCE = timedelta(days=7)
-
 
 class _Http:
-    """The front end of sentences: commands are those of the command line."""
+    """What sentences ask of a front end: a client, and commands of the command line."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -62,15 +58,3 @@ def _zone_of_run(client: Client, run: Execution) -> tzinfo:
 def _answer(client: Client, answer: Explained) -> Answer:
     body = answer_object(answer, now=client.now())
     return json_answer(body | {"runs": shown_runs(client, answer.runs)})
-
-
-def get_stats(client: Client, request: ApiRequest) -> Answer:
-    """Answer the statistics of all schedules, or of one."""
-    name = request.words.get("name", request.first("schedule"))
-    client.take_over()
-    found = client.tallies(
-        name,
-        since=instant_of(request, "since") or client.now() - _SINCE,
-        with_trends=request.is_on("trend"),
-    )
-    return json_answer({"stats": stats_objects(client, found, name, has_total=True)})
