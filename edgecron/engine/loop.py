@@ -28,7 +28,10 @@ from edgecron.engine.watchdog import NoWatchdog, Watchdog
 from edgecron.model.choices import OnShutdown
 
 GROUP_MS = 50  # ends that come within this time are recorded in one transaction
-_STREAM_MS = 5  # the same for requests that come right after one another
+# The same for requests that come right after one another: a millisecond for each that the last pass
+# started, within these bounds. A pass costs as much as starting a dozen runs.
+_LEAST_STREAM_MS = 5
+_MOST_STREAM_MS = 25
 _LOOK_MS = 1_000  # how often a stopping engine looks at runs that it waits for
 _END_MS = 10_000  # how long it waits for stopped runs after the longest kill grace
 _TROUBLE_MS = (100, 250, 500, 1000, 2000)  # pauses while the database can't be used
@@ -135,7 +138,7 @@ class Loop:
                 self._engine.tidy()
                 self._note_health()
                 self._feed_watchdog()
-                self._sleep(step.wake_ms, has_claimed=step.claimed > 0)
+                self._sleep(step.wake_ms, claimed=step.claimed)
             except (DatabaseGone, SchemaTooNew) as error:
                 # Waiting is useless: nobody else writes to this file any more, and only a newer
                 # edgecron can use an upgraded one.
@@ -146,12 +149,12 @@ class Loop:
                 self._wait_for_health(error)
         self._leave()
 
-    def _sleep(self, wake_ms: int | None, *, has_claimed: bool) -> None:
+    def _sleep(self, wake_ms: int | None, *, claimed: int) -> None:
         """Sleep until there is something to do."""
         if self._hear():
-            if has_claimed:
+            if claimed:
                 # A client makes one request after the other, and will continue.
-                self._let_more_come(wake_ms)
+                self._let_more_come(wake_ms, claimed=claimed)
             return
         if wake_ms is None or wake_ms > self._clock.now_ms():
             self._engine.prepare()
@@ -243,13 +246,16 @@ class Loop:
             until_ms = min(until_ms, wake_ms)
         self._sleeper.wait([self.doorbell.fileno()], until_ms=until_ms)
 
-    def _let_more_come(self, wake_ms: int | None) -> None:
+    def _let_more_come(self, wake_ms: int | None, *, claimed: int) -> None:
         """Wait a moment for further requests, which then share one transaction.
 
-        Clients wait for our transactions as we do for theirs.
+        Clients wait for our transactions as we do for theirs. Do not wait while all places are
+        taken: each end then lets a queued run start.
         """
-        if len(self._engine.runners) < self._settings.places:
-            until_ms = self._clock.now_ms() + _STREAM_MS
+        runners = self._engine.runners
+        if len(runners) - len(runners.collect()) < self._settings.places:
+            stream_ms = min(max(claimed, _LEAST_STREAM_MS), _MOST_STREAM_MS)
+            until_ms = self._clock.now_ms() + stream_ms
             self._sleeper.wait([], until_ms=until_ms if wake_ms is None else min(until_ms, wake_ms))
 
     def _note_health(self) -> None:
