@@ -234,6 +234,7 @@ class Engine:
         has_advanced = any(one.advanced for one in batches)
         self._upkeep.work(
             is_busy=is_busy,
+            ended=ended,
             is_trusted=hold is Hold.NOTHING,
             has_changed=has_changed,
             has_advanced=has_advanced,

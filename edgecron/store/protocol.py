@@ -352,8 +352,12 @@ class Store(Protocol):
     def bring_back_successes(self, *, now_ms: int, ids: range) -> int:
         """Set last successes of these schedules that are in the future to now; how many."""
 
-    def begin_pruning(self, limits: Limits) -> Iterator[Removed | None] | None:
+    def begin_pruning(
+        self, limits: Limits, *, is_early: bool = False
+    ) -> Iterator[Removed | None] | None:
         """Begin a retention pass; None if another engine began one within the hour.
+
+        With `is_early`, begin it anyway: many runs have ended since.
 
         Each step of the iterator is at most one short transaction and returns what it removed, or
         None. The pass ends early if another one begins.

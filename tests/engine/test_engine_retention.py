@@ -10,6 +10,7 @@ import pytest
 from edgecron.base.errors import NotFound
 from edgecron.base.units import from_ms
 from edgecron.client import Client
+from edgecron.engine import upkeep
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import Status
 from edgecron.model.options import Policies
@@ -47,6 +48,21 @@ def test_an_engine_removes_once_an_hour_what_is_too_much(story: Story) -> None:
     passes = pruned(story)
     assert [one["runs"] for one in passes] == [56, 60]
     assert len(story.runs("job")) < 15
+
+
+def test_after_many_ends_an_engine_does_not_wait_for_its_hour(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "MANY_ENDS", 15)
+    story.add("job", "* * * * *")
+
+    for _ in range(40):
+        story.after_s(60)
+        while story.engine.step().wake_ms == story.world.clock.now_ms() + 2:
+            pass
+
+    assert [one["runs"] for one in pruned(story)] == [10, 15]
+    assert len(story.runs("job")) < 20
 
 
 def test_a_pass_goes_on_after_what_is_due_and_without_sleep(story: Story) -> None:

@@ -343,8 +343,10 @@ class CrashingStore:
 
         return call
 
-    def begin_pruning(self, limits: Limits) -> Iterator[Removed | None] | None:
-        slices = self._store.begin_pruning(limits)
+    def begin_pruning(
+        self, limits: Limits, *, is_early: bool = False
+    ) -> Iterator[Removed | None] | None:
+        slices = self._store.begin_pruning(limits, is_early=is_early)
         return None if slices is None else self._world.archiving(slices)
 
 

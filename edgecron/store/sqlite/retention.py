@@ -49,8 +49,12 @@ from edgecron.store.sqlite.outbox import (
 _MOST_FOUND = 2_000  # notices in one look
 
 
-def begin_pruning(database: Database, limits: Limits) -> Iterator[Removed | None] | None:
+def begin_pruning(
+    database: Database, limits: Limits, *, is_early: bool = False
+) -> Iterator[Removed | None] | None:
     """Begin an engine's retention pass; None if another engine began one within the hour.
+
+    With `is_early`, begin it anyway.
 
     Each step of the iterator is one short transaction and returns what it removed, or None if it
     only read. The pass ends early if another one begins.
@@ -58,7 +62,8 @@ def begin_pruning(database: Database, limits: Limits) -> Iterator[Removed | None
     row = database.row("SELECT next_prune_at FROM meta")
     next_ms = None if row is None else row[0]
     # A time further ahead was written by a wrong clock.
-    if next_ms is not None and limits.now_ms < next_ms <= limits.now_ms + HOUR_MS:
+    is_recent = next_ms is not None and limits.now_ms < next_ms <= limits.now_ms + HOUR_MS
+    if is_recent and not is_early:
         return None
     return _Pass(database, limits, next_ms=next_ms).slices()
 
