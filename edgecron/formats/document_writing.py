@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from edgecron.base.units import format_duration_ms, format_instant
@@ -11,6 +12,7 @@ from edgecron.formats.document_values import SCHEDULES
 from edgecron.formats.option_texts import PRIORITIES, is_fast
 from edgecron.formats.toml import write_key, write_table
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
+from edgecron.model.job import Job
 from edgecron.model.option_types import Option, OptionType, Part
 from edgecron.model.options import JOB_OPTIONS, NONE, OPTIONS, OTHER_DEFAULTS, POLICIES, Policies
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
@@ -25,6 +27,9 @@ SWITCHED = {"on_boot": "on boot", "on_demand": ON_DEMAND}
 TRIGGERS = ("cron", "every", "at", "once", *SWITCHED, "after")
 JOBS = {kind.value: kind for kind in JobKind}
 _ORDER = {key: place for place, key in enumerate(OPTIONS)}.__getitem__
+_GLOBAL_SCOPES = (GLOBAL_SCOPE,)
+_job_values = attrgetter(*(option.name for option in JOB_OPTIONS))
+_PLAIN_JOB = _job_values(Job(kind=JobKind.COMMAND, argv=("true",)))
 _PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
 
 
@@ -59,52 +64,55 @@ def spec_table(
     spec: ScheduleSpec, *, is_enabled: bool = True, group_most: int | None = None
 ) -> Table:
     """Write the keys that differ from the defaults, in the order of `OPTIONS`."""
-    table: Table = {
-        **_triggers(spec),
-        **_job(spec),
-        **_policies(spec.policies),
-    }
-    group = spec.group if group_most is None else f"{spec.group}:{group_most}"
-    zone = "UTC" if spec.timezone is None else spec.timezone
-    for key, value, default in (
-        ("description", spec.description, None),
-        ("timezone", zone, LOCAL),
-        ("max_runs", spec.max_runs, None),
+    table: Table = {**_triggers(spec.triggers), **_job(spec.job), **_policies(spec.policies)}
+    if spec.description is not None:
+        table["description"] = spec.description
+    if spec.timezone != LOCAL:
+        table["timezone"] = "UTC" if spec.timezone is None else spec.timezone
+    if spec.max_runs is not None:
+        table["max_runs"] = spec.max_runs
+    if "every" in table and any(map(is_fast, spec.triggers)):
         # A permission that nothing stores: other databases need it to accept this schedule.
-        ("allow_fast", any(map(is_fast, spec.triggers)), False),
-        ("group", group if spec.group is not None else None, None),
-        ("scope", scope_texts(spec), [GLOBAL_SCOPE[0]]),
-        ("queue", spec.queue, COMMAND_QUEUE),
-        ("enabled", is_enabled, True),
-    ):
-        if value != default:
-            table[key] = value
-    for key, instant in (("from", spec.from_at), ("until", spec.until_at)):
-        if instant is not None:
-            table[key] = format_instant(instant)
+        table["allow_fast"] = True
+    if spec.group is not None:
+        table["group"] = spec.group if group_most is None else f"{spec.group}:{group_most}"
+    if spec.scopes != _GLOBAL_SCOPES:
+        table["scope"] = scope_texts(spec)
+    if spec.queue != COMMAND_QUEUE:
+        table["queue"] = spec.queue
+    if not is_enabled:
+        table["enabled"] = False
+    if spec.from_at is not None:
+        table["from"] = format_instant(spec.from_at)
+    if spec.until_at is not None:
+        table["until"] = format_instant(spec.until_at)
     return {key: table[key] for key in sorted(table, key=_ORDER)}
 
 
-def _triggers(spec: ScheduleSpec) -> Table:
-    found: dict[str, list[str]] = {}
-    for text in spec.triggers:
+def _triggers(texts: tuple[str, ...]) -> Table:
+    found: Table = {}
+    for text in texts:
         key = trigger_key(text)
+        if key in SWITCHED:
+            found[key] = True
+            continue
         words = text if key == "cron" else text.partition(" ")[2]
-        found.setdefault(key, []).append(words)
-    return {
-        key: True if key in SWITCHED else texts[0] if len(texts) == 1 else texts
-        for key, texts in found.items()
-    }
+        before = found.get(key)
+        if before is None:
+            found[key] = words
+        else:
+            found[key] = [*(before if isinstance(before, list) else [before]), words]
+    return found
 
 
-def _job(spec: ScheduleSpec) -> Table:
-    job = spec.job
+def _job(job: Job) -> Table:
     is_command = job.kind is JobKind.COMMAND
     table: Table = {job.kind.value: list(job.argv) if is_command else job.argv[0]}
-    for option in JOB_OPTIONS:
-        value = getattr(job, option.name)
-        if value is not None and value != {}:
-            table[option.name] = dict(value) if isinstance(value, Mapping) else value
+    values = _job_values(job)
+    if values != _PLAIN_JOB:
+        for option, value in zip(JOB_OPTIONS, values, strict=True):
+            if value is not None and value != {}:
+                table[option.name] = dict(value) if isinstance(value, Mapping) else value
     return table
 
 

