@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.simulation.counted import check_counts
-from tests.simulation.world import Body, World
+from tests.simulation.world import ASKED_MS, ASKS_AGAIN, DECLINES, GIVES_UP, Body, World
 
 # From a schedule's name to the plan times it had in (after, until], by a plain model.
 PlanModel = Mapping[str, Callable[[int, int], set[int]]]
@@ -44,6 +44,7 @@ def check(world: World, model: PlanModel, *, made_ms: int, until_ms: int) -> Cou
     rows = read_all(world)
     check_rows(rows)
     check_bodies(rows, world.bodies)
+    check_decisions(rows, world.bodies, until_ms=until_ms)
     check_counts(world, rows)
     check_state(world, rows)
     _check_no_overlap(rows, world.bodies)
@@ -84,12 +85,36 @@ def check_bodies(rows: list[dict[str, Any]], bodies: list[Body]) -> None:
             assert not body.is_cut_short, f"I6 {row} {body}"
         elif row["status"] == "cancelled":
             assert body.end_reason is not None, f"I6 {row} {body}"
+        elif row["status"] == "skipped":
+            assert body.exit_code == DECLINES, f"I6 {row} {body}"
+            assert not body.is_cut_short, f"I6 {row} {body}"
         else:
             assert row["status"] == "interrupted", f"I6 {row} {body}"
     started = {body.execution_id for body in bodies}
     for row in rows:
         if row["status"] in ("success", "failed"):
             assert row["id"] in started, f"I6 {row}"
+
+
+def check_decisions(rows: list[dict[str, Any]], bodies: list[Body], *, until_ms: int) -> None:
+    """Each decision of a run about its fire is carried out; `until_ms`: schedules were removed."""
+    by_id = {row["id"]: row for row in rows}
+    by_attempt = {(*fire_of(row), row["attempt"]): row for row in rows}
+    for body in bodies:
+        row = by_id[body.execution_id]
+        following = by_attempt.get((*fire_of(row), row["attempt"] + 1))
+        has_ended = row["status"] in ("failed", "skipped")
+        if not has_ended or body.exit_code not in (ASKS_AGAIN, GIVES_UP, DECLINES):
+            continue
+        if body.exit_code == DECLINES:
+            assert row["status"] == "skipped", f"I24 {row}"
+            assert row["reason"] == "declined", f"I24 {row}"
+        if body.exit_code in (GIVES_UP, DECLINES) or row["attempt"] == row["max_attempts"]:
+            assert following is None, f"I24 {row} is followed by {following}"
+        elif row["finished_at"] < until_ms and row["cancel_requested_at"] is None:
+            assert following is not None, f"I24 {row} asked for another attempt"
+            due_ms = row["finished_at"] + ASKED_MS
+            assert following["due_at"] == due_ms, f"I24 {row} asked for {due_ms}: {following}"
 
 
 def check_state(world: World, rows: list[dict[str, Any]]) -> None:

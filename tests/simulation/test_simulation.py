@@ -12,9 +12,10 @@ from edgecron.client import Client
 from edgecron.model.choices import CatchUp, JobKind, Overlap
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
+from edgecron.model.run import RunOptions
 from edgecron.model.schedule import ScheduleSpec
 from tests.simulation.invariants import check
-from tests.simulation.world import World
+from tests.simulation.world import ASKS_AGAIN, DECLINES, GIVES_UP, World
 from tests.support.forms import tried
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
@@ -62,6 +63,9 @@ SPECS = (
     spec("jittered", 19, lasts_s=1, jitter_s=30.0),
     spec("scoped", 23, lasts_s=5),
     spec("urgent", 6, lasts_s=1, priority=10),
+    spec("asking", 31, lasts_s=1, code=ASKS_AGAIN, retries=2, retry_delay_s=60.0),
+    spec("giving-up", 29, lasts_s=1, code=GIVES_UP, retries=2, retry_delay_s=5.0),
+    spec("declining", 27, lasts_s=1, code=DECLINES, retries=2, retry_delay_s=5.0),
 )
 
 
@@ -110,7 +114,8 @@ def meddle(world: World) -> None:
     with Client(world.path, clock=world.clock) as client:
         choice = world.random.random()
         if choice < 0.5:
-            client.run_now(name)
+            delay_s = world.random.choice((None, None, 5.0, 40.0))
+            client.run_now(name, options=RunOptions(delay_s=delay_s))
         elif choice < 0.7:
             client.pause(name)
         else:

@@ -754,12 +754,23 @@ def unbegun_of(token: str, execution_id: int, reason: Reason) -> Outcome:
     )
 
 
+# What a function decides by raising an exception. In these worlds, a body says it by its exit code.
+ASKS_AGAIN, GIVES_UP, DECLINES = 101, 102, 103
+ASKED_MS = 7_000  # the delay that is asked for
+
+
 def outcome_of(body: Body, execution_id: int) -> Outcome:
     is_well = body.exit_code == 0
     status = Status.SUCCESS if is_well else Status.FAILED
     reason = None if is_well else Reason.EXIT
+    if body.exit_code == DECLINES:
+        status, reason = Status.SKIPPED, Reason.DECLINED
     if body.end_reason is not None:
         status, reason = Status.CANCELLED, body.end_reason
+    asks_again = status is Status.FAILED and body.exit_code == ASKS_AGAIN
+    flags = (Flag.STALLED,) if body.has_stalled(body.ends_ms) else ()
+    if status is Status.FAILED and body.exit_code == GIVES_UP:
+        flags = (*flags, Flag.GAVE_UP)
     return Outcome(
         execution_id=execution_id,
         lease_token=body.token,
@@ -769,8 +780,10 @@ def outcome_of(body: Body, execution_id: int) -> Outcome:
         started_ms=body.started_ms,
         finished_ms=body.ends_ms,
         duration_ms=max(0, body.ends_ms - body.started_ms),  # monotonic, in truth
-        flags=(Flag.STALLED,) if body.has_stalled(body.ends_ms) else (),
+        flags=flags,
         state={str(execution_id): "1"},
+        retry_after_ms=ASKED_MS if asks_again else None,
+        asks_again=asks_again,
     )
 
 
