@@ -63,31 +63,31 @@ ROWS = {
         missed=("08:00", "08:00", 1),
         upcoming="09:00",
     ),
-    "59 s late, no grace": Row(
+    "59 s late, max-late 0": Row(
         now="08:00:59", policies={"max_late_s": 0}, runs=(("08:00", ON),), upcoming="09:00"
     ),
-    "61 s late, no grace": Row(
+    "61 s late, max-late 0": Row(
         now="08:01:01",
         policies={"max_late_s": 0},
         missed=("08:00", "08:00", 1),
         upcoming="09:00",
     ),
-    "as late as grace allows": Row(
+    "as late as max-late allows": Row(
         now="08:30", policies={"max_late_s": 1800}, runs=(("08:00", LATE),), upcoming="09:00"
     ),
-    "a millisecond later than grace allows": Row(
+    "a millisecond later than max-late allows": Row(
         now="08:30:00.001",
         policies={"max_late_s": 1800},
         missed=("08:00", "08:00", 1),
         upcoming="09:00",
     ),
-    "as late as grace allows, all": Row(
+    "as late as max-late allows, all": Row(
         now="09:30",
         policies={"catch_up": ALL, "max_late_s": 5400},
         runs=(("08:00", LATE), ("09:00", LATE)),
         upcoming="10:00",
     ),
-    "the first a millisecond later than grace allows, all": Row(
+    "the first a millisecond later than max-late allows, all": Row(
         now="09:30:00.001",
         policies={"catch_up": ALL, "max_late_s": 5400},
         runs=(("09:00", LATE),),
@@ -142,33 +142,33 @@ ROWS = {
         runs=(("08:00", LATE), ("09:00", LATE), ("10:00", LATE)),
         upcoming="11:00",
     ),
-    "three due, grace covers the last, all": Row(
+    "three due, max-late covers the last, all": Row(
         now="10:00:30",
         policies={"catch_up": ALL, "max_late_s": 60},
         runs=(("10:00", LATE),),
         missed=("08:00", "09:00", 2),
         upcoming="11:00",
     ),
-    "three due, a grace of seconds is meant, once": Row(
+    "three due, a max-late of seconds is meant, once": Row(
         now="10:00:30",
         policies={"catch_up": ONCE, "max_late_s": 10},
         missed=("08:00", "10:00", 3),
         upcoming="11:00",
     ),
-    "three due, grace covers the last two, all": Row(
+    "three due, max-late covers the last two, all": Row(
         now="10:30",
         policies={"catch_up": ALL, "max_late_s": 5400},
         runs=(("09:00", LATE), ("10:00", LATE)),
         missed=("08:00", "08:00", 1),
         upcoming="11:00",
     ),
-    "three due, grace covers none, once": Row(
+    "three due, max-late covers none, once": Row(
         now="10:30",
         policies={"catch_up": ONCE, "max_late_s": 600},
         missed=("08:00", "10:00", 3),
         upcoming="11:00",
     ),
-    "three due, grace covers none, all": Row(
+    "three due, max-late covers none, all": Row(
         now="10:30",
         policies={"catch_up": ALL, "max_late_s": 600},
         missed=("08:00", "10:00", 3),
@@ -254,7 +254,7 @@ def test_a_time_at_which_a_pause_ends_runs_and_is_not_paused() -> None:
 
 
 @pytest.mark.parametrize("catch_up", CatchUp)
-def test_default_grace_is_a_day_for_what_comes_often(catch_up: CatchUp) -> None:
+def test_default_max_late_is_a_day_for_what_comes_often(catch_up: CatchUp) -> None:
     timing = make_timing("at 2026-11-20T08:00:00Z", catch_up=catch_up)
     within_ms = ms("2026-11-21T08:00:00Z")
 
@@ -266,7 +266,7 @@ def test_default_grace_is_a_day_for_what_comes_often(catch_up: CatchUp) -> None:
     assert beyond.missed[0].count == 1
 
 
-def test_default_grace_is_one_interval_for_what_comes_rarely() -> None:
+def test_default_max_late_is_one_interval_for_what_comes_rarely() -> None:
     timing = make_timing("0 8 1 * *")
 
     plan = plan_fire(timing, make_due("2026-11-01T08:00:00Z"), now_ms=ms("2026-11-30T08:00:00Z"))
