@@ -86,7 +86,7 @@ def run(cli: Session, args: Namespace) -> int:
             hint="give the name of a schedule, and remove -f and --result",
         )
     lines = None if args.lines is None else read_count(args.lines, what="-n", least=0)
-    cli.is_patient = args.follow
+    cli.waits_for_server = args.follow
     client = cli.client(must_exist=True)
     if args.follow:
         follower = LogFollower(

@@ -95,7 +95,7 @@ def run(cli: Session, args: Namespace) -> int:
         raise UsageError("--result only works with --wait", hint="add --wait")
     if args.payload is not None:
         check_json(args.payload, what="--payload")  # The client would not name the option.
-    cli.is_patient = args.wait
+    cli.waits_for_server = args.wait
     cli.client(must_exist=True)
     if args.wait:
         return _run_and_wait(cli, args)
@@ -134,7 +134,7 @@ def _run_and_wait(cli: Session, args: Namespace) -> int:
             if not cli.is_json:
                 codes.append(_show_end(cli, ended[-1], result=result))
     except (KeyboardInterrupt, OSError, EdgecronError):
-        cli.is_patient = False
+        cli.waits_for_server = False
         with suppress(EdgecronError):  # Report the first error.
             waiter.leave(executions[len(ended) :])
         raise

@@ -62,18 +62,18 @@ def opener(
     *,
     warn: Callable[[str], None],
     tell: Callable[[str], None],
-    is_patient: Callable[[], bool] | None = None,
+    waits: Callable[[], bool] | None = None,
 ) -> Callable[[], RemoteClient]:
     """Return a function that opens clients of a server; they share its clock offset.
 
-    While `is_patient` returns True, the clients wait for a lost server and report it by `tell`.
+    While `waits` returns True, the clients wait for a lost server and report it by `tell`.
     """
     from edgecron.client.remote import RemoteClient  # http.client takes 20 ms
-    from edgecron.client.remote_connection import Patience
+    from edgecron.client.remote_connection import ServerWait
 
     connector = connector_to(config, url, warn=warn)
-    if is_patient is not None:
-        connector = connector._replace(patience=Patience(tell, is_on=is_patient))
+    if waits is not None:
+        connector = connector._replace(wait=ServerWait(tell, is_on=waits))
     time = ServerTime(SystemClock())
     return lambda: RemoteClient(connector, time=time)
 

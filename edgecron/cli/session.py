@@ -45,8 +45,8 @@ class Session(Output):
     `command_name` is the command that runs; `origin` says in the record of changes from where they
     come.
 
-    If `error_exit` is set, it is the exit code of every error of edgecron. If `is_patient` is set
-    before the first `client()`, the client waits for a lost server as long as it stays set.
+    If `error_exit` is set, it is the exit code of every error of edgecron. If `waits_for_server` is
+    set before the first `client()`, the client waits for a lost server as long as it stays set.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Session(Output):
         self.token_file: str | None = None
         self.config_path: str | None = None
         self.error_exit: int | None = None
-        self.is_patient = False
+        self.waits_for_server = False
         self._config: Config | None = None
         self._client: Client | None = None
         self._reader: LocalReader | None = None
@@ -161,7 +161,7 @@ class Session(Output):
                 url,
                 warn=self.caution,
                 tell=self.say_of_us,
-                is_patient=(lambda: self.is_patient) if self.is_patient else None,
+                waits=(lambda: self.waits_for_server) if self.waits_for_server else None,
             )
             return lambda must_exist: opened()
         from edgecron.client import Client as LocalClient

@@ -121,9 +121,9 @@ def _engine_lines(cli: Session, client: Client, states: list[EngineState]) -> It
         since = f"since {near_time(state.info.started_at, zone=zone, now=now)}"
         yield label, *_engine_words(cli, state, since=since)
         label = ""
-    for twin in client.other_databases():
-        where = twin.path or "at an unknown path"
-        words = f"pid {twin.pid} runs a copy of this database, {where}"
+    for copy in client.other_databases():
+        where = copy.path or "at an unknown path"
+        words = f"pid {copy.pid} runs a copy of this database, {where}"
         yield "copies", f"{words}: each schedule fires in both; {see}", "red"
 
 
@@ -262,8 +262,8 @@ def _object(cli: Session, client: Client) -> dict[str, Any]:
         "size_bytes": sum(client.database_sizes()),
         "engines": [_engine_object(state) for state in client.engines()],
         "copies": [
-            {"pid": twin.pid, "database": None if twin.path is None else str(twin.path)}
-            for twin in client.other_databases()
+            {"pid": copy.pid, "database": None if copy.path is None else str(copy.path)}
+            for copy in client.other_databases()
         ],
         "clock_trusted": clock.is_trusted,
         "clock_set_at": None if clock.set_at_ms is None else format_ms(clock.set_at_ms),

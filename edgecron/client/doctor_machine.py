@@ -193,12 +193,12 @@ def check_others(client: Client, states: Sequence[EngineState]) -> list[Finding]
     found = [
         problem(
             "others",
-            f"pid {twin.pid} runs a copy of this database, {twin.path or 'at an unknown path'}:"
+            f"pid {copy.pid} runs a copy of this database, {copy.path or 'at an unknown path'}:"
             " each schedule fires in both",
             hint="stop one of them; to make a second database: edgecron backup FILE, then"
             " edgecron --db NEW restore FILE",
         )
-        for twin in client.other_databases()
+        for copy in client.other_databases()
     ]
     folder = state_dir(client.path)
     for state in states:

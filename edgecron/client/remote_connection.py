@@ -38,7 +38,7 @@ from edgecron.client.resources import (
 
 LOST_S = 15.0  # without an answer to `begin`: the server is gone
 _MOST_BODY_BYTES = 256 * 1024 * 1024
-# A patient connection tries again after these pauses.
+# A connection that waits for its server tries again after these pauses.
 _FIRST_WAIT_S = 0.25
 _LAST_WAIT_S = 5.0
 # If the answer to a request with a key is lost, the request is repeated for this long.
@@ -47,7 +47,7 @@ _FIRST_PAUSE_S = 0.1
 _LAST_PAUSE_S = 2.0
 
 
-class Patience:
+class ServerWait:
     """Wait for a server that stops and comes back, once it has answered.
 
     `report` is called once when the server is lost, and once when it answers again. `is_on` says
@@ -79,11 +79,11 @@ class Patience:
 
 
 class Connector(NamedTuple):
-    """Settings of a connection to a server. `patience` None reports a lost server immediately."""
+    """Settings of a connection to a server. `wait` None reports a lost server immediately."""
 
     server: Server
     token: str | None = None
-    patience: Patience | None = None
+    wait: ServerWait | None = None
 
     @property
     def place(self) -> str:
@@ -104,7 +104,7 @@ class ServerConnection:
     def __init__(self, connector: Connector, time: ServerTime) -> None:
         self._server = connector.server
         self._token = connector.token
-        self._patience = connector.patience
+        self._wait = connector.wait
         self._time = time
         self._link = Link(connector.server)
         self._begun: Request | None = None
@@ -120,7 +120,7 @@ class ServerConnection:
 
         Raises ServerUnavailable, QueryInterrupted, and the error that the server answers.
         """
-        body = self._ask_patiently(write_request(name, arguments))
+        body = self._ask_and_wait(write_request(name, arguments))
         return read_answer(resource_types(name), body)
 
     def ask_keyed(self, name: str, /, **arguments: Any) -> Any:
@@ -196,7 +196,7 @@ class ServerConnection:
         try:
             body = self.receive_answer(request)
         except ServerLost:
-            body = self._ask_patiently(request.without_wait())
+            body = self._ask_and_wait(request.without_wait())
         return read_answer(resource_types(name), body)
 
     def interrupt(self) -> None:
@@ -241,27 +241,27 @@ class ServerConnection:
             with self._lock:
                 self._is_asking = self._is_interrupted = False
 
-    def _ask_patiently(self, request: Request) -> bytes:
+    def _ask_and_wait(self, request: Request) -> bytes:
         pause_s = _FIRST_WAIT_S
         while True:
             try:
                 body = self.exchange(request)
             except ServerLost as error:
                 may_be_done = request.is_write and not isinstance(error, ServerUnheard)
-                patience = self._patience
-                if may_be_done or patience is None or not patience.must_wait(error.message):
+                wait = self._wait
+                if may_be_done or wait is None or not wait.must_wait(error.message):
                     raise
             else:
-                if self._patience is not None:
-                    self._patience.note_answer(self._server.url)
+                if self._wait is not None:
+                    self._wait.note_answer(self._server.url)
                 return body
             system_time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LAST_WAIT_S)
 
     def _must_wait(self) -> bool:
         """Return whether to wait for a server that does not answer."""
-        patience = self._patience
-        return patience is not None and patience.must_wait(f"{self._server.url} does not answer")
+        wait = self._wait
+        return wait is not None and wait.must_wait(f"{self._server.url} does not answer")
 
     def _exchange(self, request: Request) -> bytes:
         self._drop_stale()

@@ -24,7 +24,7 @@ from edgecron.base.errors import (
 )
 from edgecron.client import Client
 from edgecron.client.remote import RemoteClient
-from edgecron.client.remote_connection import Connector, Patience
+from edgecron.client.remote_connection import Connector, ServerWait
 from edgecron.client.remote_server import ServerTime, read_server
 from edgecron.model.choices import Overlap
 from edgecron.tui.actions import Actions, act_on_each
@@ -101,7 +101,7 @@ def test_each_wish_has_a_key_of_its_own(api: Api, database: Path) -> None:
 def test_who_waits_for_servers_that_end_asks_again_for_as_long(api: Api, database: Path) -> None:
     told: list[str] = []
     with LosingRelay(api.port, word=ASKED, times=5) as relay:
-        lines = Connector(read_server(relay.url), patience=Patience(told.append))
+        lines = Connector(read_server(relay.url), wait=ServerWait(told.append))
         with RemoteClient(lines) as client:
             client.take_over()
             runs = client.run_now("job")

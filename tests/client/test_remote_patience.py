@@ -15,7 +15,7 @@ import pytest
 
 from edgecron.base.errors import ServerLost
 from edgecron.client.remote import RemoteClient
-from edgecron.client.remote_connection import Connector, Patience
+from edgecron.client.remote_connection import Connector, ServerWait
 from edgecron.client.remote_server import read_server
 from edgecron.model.choices import Overlap, Status
 from tests.support.engines import Place
@@ -158,7 +158,7 @@ def test_what_changes_something_is_asked_again_where_nobody_can_have_heard_it(
         if len(told) == 1:
             daemons.append(served(place, url))
 
-    with RemoteClient(Connector(read_server(url), patience=Patience(tell))) as client:
+    with RemoteClient(Connector(read_server(url), wait=ServerWait(tell))) as client:
         assert len(client.schedules()) == 1
         daemons[0].stop()
         [run] = client.run_now("job")
@@ -177,7 +177,7 @@ def test_what_changes_something_is_not_asked_again_where_it_may_have_been_heard(
         heard.append(link.recv(65_536))
 
     with answering(hear) as url:
-        lines = Connector(read_server(url), patience=Patience(told.append))
+        lines = Connector(read_server(url), wait=ServerWait(told.append))
         with RemoteClient(lines) as client:
             client.count_schedules()
             with pytest.raises(ServerLost, match="it is unknown whether the server did it"):
@@ -194,7 +194,7 @@ def test_who_waits_no_more_is_told_that_the_server_is_lost(tmp_path: Path) -> No
     told: list[str] = []
     with serving(tmp_path / "edge.db") as api:
         server = read_server(f"http://127.0.0.1:{api.port}")
-        lines = Connector(server, patience=Patience(told.append, is_on=lambda: False))
+        lines = Connector(server, wait=ServerWait(told.append, is_on=lambda: False))
         client = RemoteClient(lines)
         assert client.schedules() == []
 
