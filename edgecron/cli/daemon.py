@@ -56,7 +56,7 @@ from edgecron.cli.engine_hosting import (
     watching_stdin,
 )
 from edgecron.cli.event_lines import Line, as_json, logfmt, logfmt_pairs, readable, start_as_json
-from edgecron.cli.parser import ADVANCED
+from edgecron.cli.parser import ADVANCED, add_http_argument
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import drop
 from edgecron.engine.events import Event, EventKind
@@ -76,7 +76,6 @@ if TYPE_CHECKING:
 
 
 LIVES_LONG = True
-_HTTP_PLACE = "127.0.0.1:8745"
 _STOPPING = {
     "leave": (
         f"edgecron: {{runs}} still running without the engine;"
@@ -110,13 +109,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="apply schedules as TOML at the start and on HUP; may be repeated",
     )
-    parser.add_argument(
-        "--http",
-        nargs="?",
-        const=_HTTP_PLACE,
-        metavar="HOST:PORT|unix:PATH",
-        help=f"also serve the HTTP API (default: {_HTTP_PLACE})",
-    )
+    add_http_argument(parser)
     advanced = parser.add_argument_group(ADVANCED)
     advanced.add_argument(
         "--burst", metavar="N", help="start at most N runs per second (default: no limit)"

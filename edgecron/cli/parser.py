@@ -45,6 +45,18 @@ _SENTENCES = (
 )
 
 
+def add_http_argument(parser: argparse.ArgumentParser) -> None:
+    """Add `--http`, by which an engine also serves the HTTP API."""
+    place = "127.0.0.1:8745"
+    parser.add_argument(
+        "--http",
+        nargs="?",
+        const=place,
+        metavar="HOST:PORT|unix:PATH",
+        help=f"also serve the HTTP API (default: {place})",
+    )
+
+
 class _HelpFormatter(argparse.HelpFormatter):
     """Wrap prose to the terminal; indent the examples (second paragraph) and keep their lines."""
 

@@ -33,6 +33,7 @@ from typing import Any
 from edgecron import __version__
 from edgecron.base.errors import NotSupported, UsageError
 from edgecron.base.paths import is_root
+from edgecron.cli.parser import add_http_argument
 from edgecron.cli.service_files import (
     Manager,
     Scope,
@@ -68,8 +69,6 @@ from edgecron.cli.service_plan import (
 from edgecron.cli.session import Session
 from edgecron.formats.value_texts import read_choice
 
-_HTTP_PLACE = "127.0.0.1:8745"
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("action", metavar="install|uninstall|status|print", help="choose an action")
@@ -86,13 +85,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="name one of several services, each with its own --db",
     )
     parser.add_argument("--program", metavar="PATH", help="run this program (default: this one)")
-    parser.add_argument(
-        "--http",
-        nargs="?",
-        const=_HTTP_PLACE,
-        metavar="HOST:PORT|unix:PATH",
-        help=f"also serve the HTTP API (default: {_HTTP_PLACE})",
-    )
+    add_http_argument(parser)
     parser.add_argument(
         "--linger", action="store_true", help="run your service without a login, too"
     )
