@@ -1,4 +1,4 @@
-"""The house stands as DESIGN and the map in `edgecron/__init__.py` say.
+"""The house stands as the map in `edgecron/__init__.py` says.
 
 Imports go down the floors, SQL lies in store/ alone, clocks are read in clock.py alone, and
 starting is light.

@@ -7,7 +7,7 @@ reads
     20:15 #2 at 20:31 success                 the second attempt, which started later than its plan
     20:15 catch_up at 20:50 failed:exit       a cause is named where it is not its trigger in time
 
-with times to the minute. Where DESIGN is silent the story's name says "silent".
+with times to the minute. If no topic of help states a rule, the name of its story says "silent".
 """
 
 from __future__ import annotations
