@@ -9,9 +9,11 @@ import pytest
 
 from edgecron import Entry, EventStream, Job, Run, RunContext, Scheduler, Subscription
 from edgecron.cli.topics import TOPICS, read_topic
+from edgecron.embedding import declarations
 from edgecron.embedding.declared_options import COMMAND_OPTION_NAMES
 from edgecron.embedding.enqueuing import CALL_OPTIONS
 from edgecron.embedding.failures import RULE_NAMES
+from edgecron.model.options import FORMER_NAMES
 from tests.support.examples import code_of, python_of
 
 # `tests/test_examples.py` runs each of these programs.
@@ -43,3 +45,15 @@ def test_each_option_is_in_an_example() -> None:
 
     assert {*scheduler, *job, *add, *RULE_NAMES} - GIVEN == set()
     assert {*COMMAND_OPTION_NAMES, *CALL_OPTIONS} - GIVEN == set()
+
+
+def test_type_checkers_know_each_option() -> None:
+    known = {
+        field.target.id
+        for node in ast.walk(ast.parse(inspect.getsource(declarations)))
+        if isinstance(node, ast.ClassDef) and node.name in ("Options", "CommandOptions")
+        for field in node.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+    }
+
+    assert known - FORMER_NAMES.keys() == set(COMMAND_OPTION_NAMES)
