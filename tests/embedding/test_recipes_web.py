@@ -193,6 +193,23 @@ def test_workers_without_an_engine_have_their_runs_done_by_the_process_that_has_
     plant.check_one_fire_each()
 
 
+def test_flask_run_has_its_jobs_run_by_a_command_of_the_application(plant: Plant) -> None:
+    flask = ("-m", "flask", "--app", "flask_app")
+    engine = plant.start(*flask, "jobs")
+    [pid] = plant.wait_engines(1)
+    server = plant.start(*flask, "run", "--host", "unix://web.sock", "--debug")
+
+    status, answer = server.ask("POST", "/reports/north")
+    plant.fires.wait_for(MANY, "brisk")
+    server.stop()
+    code = engine.stop()
+
+    assert (status, answer["result"]) == (200, "all is well in north")
+    assert {one.pid for one in plant.fires.all()} == {pid}
+    assert code == 0
+    plant.check_one_fire_each()
+
+
 def test_a_flask_that_starts_its_engine_where_it_is_loaded_has_one_before_a_fork(
     plant: Plant,
 ) -> None:

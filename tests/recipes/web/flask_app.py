@@ -2,7 +2,7 @@
 
 # SHOWN: flask_app.py
 from flask import Flask
-from jobs import report
+from jobs import report, scheduler
 
 app = Flask(__name__)
 
@@ -11,6 +11,12 @@ app = Flask(__name__)
 def make_report(plant: str) -> dict:
     run = report.run_now(plant).wait(timeout=20)
     return {"status": run.status, "result": run.result}
+
+
+@app.cli.command("jobs")
+def run_jobs() -> None:
+    """Run the jobs until Ctrl+C or TERM."""
+    scheduler.run_forever()
 
 
 # SHOWN: end
