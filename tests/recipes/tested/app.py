@@ -1,9 +1,11 @@
 """A program with tests of its own: see `edgecron help testing`."""
 
 # SHOWN: app.py
+import os
+
 from edgecron import RunContext, Scheduler, every
 
-scheduler = Scheduler("app.db", timezone="Europe/Berlin")
+scheduler = Scheduler(os.environ.get("APP_DB", "app.db"), timezone="Europe/Berlin")
 
 
 @scheduler.job(every("1h"), retries=1, retry_delay="1m")
