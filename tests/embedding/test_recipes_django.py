@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.servers import Plant
+from edgecron import Scheduler
+from tests.support.servers import BOUND_S, Plant
 
 pytestmark = pytest.mark.needs_package("django", "gunicorn")
 
@@ -41,12 +42,16 @@ def test_a_site_has_its_jobs_run_by_a_command_beside_its_workers(shop: Plant) ->
     server = shop.start(*GUNICORN, "-c", "/dev/null", "shop.wsgi")
 
     status, answer = server.ask("GET", "/count")
+    _, ordered = server.ask("POST", "/orders")
+    Scheduler(shop.database).run(ordered["run"]).wait(BOUND_S)
+    _, confirmed = server.ask("GET", f"/runs/{ordered['run']}")
     shop.fires.wait_for(MANY, "brisk")
     open_files = {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir() if one.exists()}
     server.stop()
     code = engine.stop()
 
     assert (status, answer) == (200, {"status": "success", "result": 0})
+    assert confirmed == {"status": "success", "result": "confirmed pump"}
     assert {one.pid for one in shop.fires.all()} == {pid} == {engine.process.pid}
     assert str(shop.folder / "db.sqlite3") not in open_files, "a job left a connection open"
     assert code == 0

@@ -26,6 +26,13 @@ def count_orders() -> int:
     return Order.objects.count()
 
 
+@scheduler.task(retries=3)
+def confirm(order: int) -> str:
+    from orders.models import Order
+
+    return f"confirmed {Order.objects.get(pk=order).item}"
+
+
 # SHOWN: end
 # What only tests need.
 

@@ -3,6 +3,7 @@
 from django.http import HttpRequest, JsonResponse
 from django.urls import path
 from orders.jobs import count_orders
+from orders.views import make_order, show_run
 
 
 def count_now(request: HttpRequest) -> JsonResponse:
@@ -10,4 +11,8 @@ def count_now(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": run.status, "result": run.result})
 
 
-urlpatterns = [path("count", count_now)]
+urlpatterns = [
+    path("count", count_now),
+    path("orders", make_order),
+    path("runs/<int:number>", show_run),
+]
