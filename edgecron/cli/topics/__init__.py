@@ -73,6 +73,7 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
         "assistants": "tools for AI, over the Model Context Protocol",
     },
     "moving from other schedulers": {
+        "compared": "edgecron and other Python schedulers: who has what",
         "moving": "find the jobs of cron and systemd, and move them to edgecron",
         "cron": "moving from cron",
         "anacron": "moving from anacron",
@@ -90,7 +91,8 @@ OTHER_TOPICS = {
     "tutorial": "quickstart", "intro": "quickstart", "questions": "faq",
     "upgrade": "install", "pipx": "install", "limit": "limits",
     "crontab": "cron", "timers": "systemd", "timer": "systemd",
-    "beat": "celery", "rq-scheduler": "rq", "time": "triggers", "times": "triggers",
+    "beat": "celery", "alternatives": "compared", "dramatiq": "compared",
+    "procrastinate": "compared", "rq-scheduler": "rq", "time": "triggers", "times": "triggers",
     "when": "triggers", "dst": "zones", "timezone": "zones", "timezones": "zones",
     "jitter": "triggers", "policy": "policies", "catch-up": "policies",
     "overlap": "policies", "retry": "retries", "timeout": "retries", "failure": "retries",
