@@ -126,6 +126,7 @@ class Execution:
     missed_to_at: datetime | None
     missed_count: int | None
     fence: int | None = None  # of its last claim
+    timeout_s: float | None = None  # its own; None: that of its schedule
 
 
 class Reported(NamedTuple):

@@ -5,9 +5,17 @@ from __future__ import annotations
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
-from edgecron.base.units import from_ms, to_ms
+from edgecron.base.units import format_duration_ms, from_ms, to_ms
 from edgecron.base.window_texts import split_once_in
-from edgecron.model.choices import GAVE_UP_MARK, ON_TIME_MS, Cause, JobKind, Reason, Status
+from edgecron.model.choices import (
+    GAVE_UP_MARK,
+    ON_TIME_MS,
+    Cause,
+    JobKind,
+    Priority,
+    Reason,
+    Status,
+)
 from edgecron.planning.windows import windows_of
 from edgecron.triggers.once_in import most_spread_ms
 from edgecron.views.phrases import (
@@ -243,6 +251,8 @@ def run_lines(
         ("trigger", execution.trigger_text or ""),
         ("scope", f"{execution.scope_kind}:{execution.scope_id}" if execution.scope_id else ""),
         ("attempt", attempts if execution.max_attempts > 1 else ""),
+        ("priority", _priority_words(execution.priority)),
+        ("timeout", _timeout_words(execution.timeout_s)),
         ("plan", time(execution.plan_at)),
         ("due", time(execution.due_at)),
         ("started", f"{time(execution.started_at)}{late}" if execution.started_at else ""),
@@ -263,6 +273,18 @@ def run_lines(
     if execution.cancel_requested_at is None:
         lines = [line for line in lines if line[0] != "cancel"]
     return [(label, text) for label, text in lines if text]
+
+
+def _priority_words(priority: int) -> str:
+    """Return a priority by its name or number; '' for the normal one."""
+    if priority == Priority.NORMAL:
+        return ""
+    return next((one.name.lower() for one in Priority if one == priority), str(priority))
+
+
+def _timeout_words(timeout_s: float | None) -> str:
+    """Return the timeout that the run was given itself; '' without one."""
+    return "" if timeout_s is None else format_duration_ms(round(timeout_s * 1000))
 
 
 def no_output_words(

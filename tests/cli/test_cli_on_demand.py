@@ -91,6 +91,16 @@ def test_a_run_can_be_asked_for_at_a_time(edgecron: Edgecron, task: str) -> None
     assert "cancelled" in edgecron("cancel", str(run["id"])).out
 
 
+def test_show_names_the_priority_and_the_timeout_of_a_run(edgecron: Edgecron, task: str) -> None:
+    edgecron("run", task, "--at", "in 5m", "--priority", "high", "--timeout", "30s")
+    edgecron("run", task, "--at", "in 5m")
+
+    plain, own = edgecron("history", task, "--json").json
+    lines = {tuple(line.split()) for line in edgecron("show", str(own["id"])).out.splitlines()}
+    assert {("priority", "high"), ("timeout", "30s")} <= lines
+    assert "priority" not in edgecron("show", str(plain["id"])).out
+
+
 def test_a_key_runs_it_once(edgecron: Edgecron, task: str) -> None:
     ids = [edgecron("run", task, "--key", key, "--json").json[0]["id"] for key in ("a", "b", "a")]
 

@@ -73,7 +73,7 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
         "assistants": "tools for AI, over the Model Context Protocol",
     },
     "moving from other schedulers": {
-        "compared": "edgecron and other Python schedulers: who has what",
+        "compared": "edgecron and other Python schedulers",
         "moving": "find the jobs of cron and systemd, and move them to edgecron",
         "cron": "moving from cron",
         "anacron": "moving from anacron",

@@ -43,7 +43,7 @@ EXECUTION_COLUMNS = (
     "flags", "waiting_for", "wait_until", "queued_at", "claimed_at", "engine_id", "supervisor_id",
     "cancel_requested_at", "progress", "started_at", "finished_at", "duration_ms", "exit_code",
     "result", "error_code", "error_msg", "missed_from_at", "missed_to_at", "missed_count",
-    "fence",
+    "fence", "timeout_s",
 )  # fmt: skip
 COUNTED = (
     Status.SUCCESS,
