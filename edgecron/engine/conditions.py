@@ -82,6 +82,11 @@ class _Asked(NamedTuple):
     until_ms: int
 
 
+def has_command(text: str) -> bool:
+    """Whether a condition is a command, or its opposite."""
+    return any(one.kind is Kind.COMMAND for one in find_of_machine((text,)))
+
+
 def _kinds_of(one: Waited) -> set[Kind]:
     return {condition.kind for condition in find_of_machine((one.text,))}
 
@@ -140,7 +145,8 @@ class ConditionWatch:
         """Look at the machine for these conditions, and return all that is known.
 
         A condition that was asked for a moment ago is looked at again. Right after the machine woke
-        up, nothing is known. A command is only started: its answer comes later.
+        up, nothing is known. A command is only started: its answer comes later, and counts as long
+        as the answers of other commands can take, so that several can be true together.
         """
         now_ms = self._clock.monotonic_ms()
         for one in wanted:
@@ -152,22 +158,32 @@ class ConditionWatch:
         if not self.asked or self._machine is None or self._is_settling(now_ms):
             return NOTHING_KNOWN
         old = []
+        answer_ms = self._answer_lasts_ms()
         for condition, asked_ms in list(self.asked.items()):
-            if asked_ms < now_ms - _ASKED_MS:
+            if asked_ms < now_ms - max(_ASKED_MS, answer_ms):
                 del self.asked[condition]
                 for facts in (self._known, self._known_at_ms, self._said):
                     facts.pop(condition, None)
+            elif condition.kind is Kind.COMMAND:
+                if not self._is_fresh(condition, now_ms, within_ms=answer_ms):
+                    self._known.pop(condition, None)
             elif not self._is_fresh(condition, now_ms):
                 self._known.pop(condition, None)
-                if condition.kind is not Kind.COMMAND:
-                    old.append(condition)
+                old.append(condition)
         if old:
             self._known.update(judge(self._machine, old))
             self._known_at_ms.update(dict.fromkeys(old, now_ms))
         return dict(self._known)
 
-    def _is_fresh(self, condition: MachineCondition, now_ms: int) -> bool:
-        return self._known_at_ms.get(condition, now_ms - _FRESH_MS) > now_ms - _FRESH_MS
+    def _is_fresh(
+        self, condition: MachineCondition, now_ms: int, *, within_ms: int = _FRESH_MS
+    ) -> bool:
+        return self._known_at_ms.get(condition, now_ms - within_ms) > now_ms - within_ms
+
+    def _answer_lasts_ms(self) -> int:
+        """How long the answer of a command counts: another one can take so long."""
+        limits_ms = (one.amount for one in self.asked if one.kind is Kind.COMMAND)
+        return round(max(limits_ms, default=0)) + _FIRST_PAUSE_MS
 
     def _ask(self, condition: MachineCondition, *, revision: int) -> None:
         """Start the command of a condition, unless it is running or can't be started now."""
@@ -235,9 +251,17 @@ class ConditionWatch:
         self._note_unmet(queues, [one for one in looked_at if one not in met])
         return bool(met) and self._store.wake_waiting(queues, met) > 0
 
-    def judge(self, one: Waited) -> tuple[Condition, bool | None]:
-        """A condition, and whether it holds by what was seen; None if that is unknown."""
+    def judge(self, one: Waited, *, is_strict: bool = False) -> tuple[Condition, bool | None]:
+        """A condition, and whether it holds by what was seen; None if that is unknown.
+
+        With `is_strict`, only what was seen just now counts.
+        """
         condition = bind(read_condition(one.text), one.schedule_id or 0)
+        if is_strict:
+            now_ms = self._clock.monotonic_ms()
+            of_machine = find_of_machine((one.text,), one.schedule_id or 0)
+            if not all(self._is_fresh(each, now_ms) for each in of_machine):
+                return condition, None
         return condition, condition.is_met(self)
 
     def watch(self, watched: set[Waited]) -> None:

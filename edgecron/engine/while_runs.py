@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_ms
-from edgecron.engine.conditions import ConditionWatch
+from edgecron.engine.conditions import ConditionWatch, has_command
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.runners import Runners, StartedRun
 from edgecron.model.conditions import Condition
@@ -51,9 +51,20 @@ class WhileRuns:
         now_ms = self._clock.monotonic_ms()
         runs = self._runners.watched()
         self._seen = {key: self._find(key, run, now_ms) for key, run in runs.items()}
-        due = [key for key, one in self._seen.items() if has_news or one.check_at_ms <= now_ms]
-        wanted = {key: _waited(_watched(runs[key])) for key in due}
-        self._conditions.look([one for waited in wanted.values() for one in waited])
+        wanted = {
+            key: _waited(_watched(runs[key]))
+            for key, one in self._seen.items()
+            if has_news or one.check_at_ms <= now_ms
+        }
+        # News of one command must not start others: they would start each other without a pause.
+        self._conditions.look(
+            [
+                one
+                for key, waited in wanted.items()
+                for one in waited
+                if self._seen[key].check_at_ms <= now_ms or not has_command(one.text)
+            ]
+        )
         for key, waited in wanted.items():
             self._seen[key] = self._check(key, runs[key], waited, now_ms)
         self._conditions.watch({one for run in runs.values() for one in _waited(_watched(run))})
@@ -67,10 +78,13 @@ class WhileRuns:
     def _check(
         self, execution_id: int, run: StartedRun, waited: Sequence[Waited], now_ms: int
     ) -> WatchedRun:
-        judged = [self._conditions.judge(one) for one in waited]
-        seen, act, unmet = judge_while(
-            self._seen[execution_id], judged, lost=_watched(run).lost, now_ms=now_ms
-        )
+        before = self._seen[execution_id]
+        judged = [self._conditions.judge(one, is_strict=not before.is_suspended) for one in waited]
+        seen, act, unmet = judge_while(before, judged, lost=_watched(run).lost, now_ms=now_ms)
+        if before.check_at_ms > now_ms and act in (WhileAct.NOTHING, WhileAct.SUSPEND_AGAIN):
+            # News, however often they come, do not put off the check of what nothing reports.
+            at_ms = min(seen.check_at_ms, before.check_at_ms)
+            seen = seen._replace(check_at_ms=at_ms, pause_ms=before.pause_ms)
         if act is WhileAct.RESUME:
             self._resume(execution_id, run)
         elif act is WhileAct.SUSPEND_AGAIN:

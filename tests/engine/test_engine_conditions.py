@@ -338,6 +338,20 @@ def test_a_run_starts_once_its_command_has_succeeded(laptop: Laptop) -> None:
     assert to_ms(run.started_at) == START_MS + (4 * HOUR_S + 3) * 1000
 
 
+@pytest.mark.parametrize("seconds", [(0, 2), (2, 0), (3, 4), (4, 3), (8, 1), (9, 9)])
+def test_several_slow_commands_can_be_true_together(
+    laptop: Laptop, seconds: tuple[int, int]
+) -> None:
+    texts = [f"command:job {one} 0" for one in seconds]
+    laptop.story.add("backup", "@daily", policies=needs(*dict.fromkeys(texts)))
+    laptop.story.after_s(4 * HOUR_S)
+
+    for _ in range(80):
+        laptop.story.after_s(0.25)
+
+    assert laptop.shown("backup") == ["success"]
+
+
 def test_a_command_that_fails_is_run_again_after_growing_pauses(laptop: Laptop) -> None:
     laptop.story.add("backup", "@daily", policies=needs("command:job 0 7"))
     laptop.story.after_s(4 * HOUR_S)

@@ -179,6 +179,34 @@ def test_a_command_can_be_the_condition(laptop: Laptop) -> None:
     assert laptop.shown() == "cancelled:condition"
 
 
+def test_slow_commands_do_not_start_each_other_and_let_a_run_continue(laptop: Laptop) -> None:
+    texts = ("ac-power", "command:job 1 0", "command:job 3 0")
+    laptop.start(*texts, lost=WhileLost.SUSPEND, lasts_s=600)
+    for _ in range(200):
+        laptop.story.after_s(0.5)
+    started = sum(body.execution_id < 0 for body in laptop.story.world.bodies)
+    laptop.set_on_mains(False)
+    laptop.story.after_s(5)
+    suspended = laptop.shown()
+    laptop.set_on_mains(True)
+    for _ in range(40):
+        laptop.story.after_s(0.5)
+
+    assert suspended == "running+suspended"
+    assert laptop.shown() == "running"
+    assert started <= 2 * 11  # each every 10 s
+
+
+def test_news_do_not_put_off_the_check_of_what_nothing_reports(laptop: Laptop) -> None:
+    laptop.start("ac-power", "command:job 1 7", lasts_s=60)
+
+    for _ in range(30):
+        laptop.set_on_mains(True)
+        laptop.story.after_s(1)
+
+    assert laptop.shown() == "cancelled:condition"
+
+
 def test_the_machine_is_listened_to_only_while_such_a_run_runs(laptop: Laptop) -> None:
     policies = Policies(while_needs=("ac-power",))
     laptop.story.add("backup", "@daily", lasts_s=60, policies=policies)
