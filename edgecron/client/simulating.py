@@ -111,6 +111,9 @@ class Simulating:
             return
         next_ms = None if schedule.next_plan_at is None else to_ms(schedule.next_plan_at)
         after_ms = self._now_ms if next_ms is None else next_ms - 1
+        if timing.windows is not None and timing.after_end_ms is None and not is_moved(schedule):
+            # Times that windows exclude come before the next fire, and are counted.
+            after_ms = min(after_ms, max(self._now_ms, to_ms(schedule.decided_until)))
         if schedule.paused_until is not None:
             after_ms = max(after_ms, to_ms(schedule.paused_until) - 1)
         found = self._find(schedule.spec, triggers, timing, schedule.id, after_ms=after_ms)

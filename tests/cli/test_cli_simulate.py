@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,18 @@ def test_the_database_is_simulated_from_now_on_with_past_durations(edgecron: Edg
     assert slow["duration_ms"] > 0
     assert slow["busy_ms"] == slow["runs"] * slow["duration_ms"]
     assert found["left_out"] == [{"name": "paused", "why": "it is paused"}]
+
+
+def test_excluded_times_before_the_next_run_are_counted(edgecron: Edgecron) -> None:
+    today = datetime.now(UTC).date()
+    off = f"{today}..{today + timedelta(days=2)}"
+    times = ("--cron", "30 * * * *", "--except", off, "--tz", "UTC")
+    assert edgecron("add", "closed", *times, "--", "true").code == 0
+
+    (found,) = edgecron("--json", "simulate", "--to", "in 1d").json
+
+    (closed,) = found["schedules"]
+    assert (closed["runs"], closed["excluded"]) == (0, 24)
 
 
 def test_an_empty_database_and_a_wrong_span_say_so(edgecron: Edgecron) -> None:
