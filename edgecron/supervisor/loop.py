@@ -33,6 +33,7 @@ FAREWELL_MS = 2_000  # after TERM, the time for the engine to read what is left
 SUSPENDED_LIMIT_MS = 60_000  # the time for another engine to take over suspended runs
 _LAST_WAIT = "last wait"
 _WAKE_SUSPENDED = "suspended"
+_WAKE_UNMINDED = "unminded"  # the engine is connected, and is silent about suspended runs
 
 
 class Supervisor:
@@ -205,7 +206,7 @@ class Supervisor:
                 self._give_back(self._queue.take_overdue())
         elif key == WAKE_JOURNAL:
             self._recorder.retry()
-        elif key == _WAKE_SUSPENDED:
+        elif key in (_WAKE_SUSPENDED, _WAKE_UNMINDED):
             self._runs.resume(self._runs.suspended)
         elif key == WAKE_REAP:
             self._runs.reap_without_pidfd()
@@ -213,7 +214,12 @@ class Supervisor:
             self._runs.on_deadline(key)
 
     def _mind_suspended(self) -> None:
-        """Let suspended runs continue if no engine looks after them for a while."""
+        """Let suspended runs continue if no engine looks after them for a while.
+
+        An engine that is not stalled asks again, at least once a minute, to suspend them.
+        """
+        if not self._runs.suspended:
+            self._deadlines.clear(_WAKE_UNMINDED)
         if self._engine.is_connected or not self._runs.suspended:
             self._deadlines.clear(_WAKE_SUSPENDED)
         elif _WAKE_SUSPENDED not in self._deadlines:
@@ -230,6 +236,8 @@ class Supervisor:
                 self._end([token], EndCause(cause), message=message)
         elif kind is Kind.SUSPEND:
             self._runs.suspend(body)
+            at_ms = self._clock.monotonic_ms() + 2 * SUSPENDED_LIMIT_MS
+            self._deadlines.set(_WAKE_UNMINDED, at_ms)
         elif kind is Kind.CONTINUE:
             self._runs.resume(body)
         elif kind is Kind.STOP_ALL:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.supervisor import loop
+from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.records import EndCause, Flag
 from tests.supervisor.supervisor_bench import Bell, Bench
 from tests.support.servers import wait_until
@@ -86,7 +87,7 @@ def test_no_run_stays_suspended_without_an_engine(
     tmp_path: Path, bell: Bell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "SUSPENDED_LIMIT_MS", 300)
-    bench = Bench(tmp_path / "alone")
+    bench = Bench(tmp_path / "alone", by=StartBy.FORK)
     token, pids = start(bench, bell)
     suspend(bench, token, pids)
 
@@ -95,4 +96,20 @@ def test_no_run_stays_suspended_without_an_engine(
     wait_until(lambda: not any(map(is_stopped, pids)), lambda: "that all continue")
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
+    bench.close()
+
+
+def test_no_run_stays_suspended_if_its_engine_is_stalled(
+    tmp_path: Path, bell: Bell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "SUSPENDED_LIMIT_MS", 300)
+    bench = Bench(tmp_path / "silent", by=StartBy.FORK)
+    token, pids = start(bench, bell)
+    suspend(bench, token, pids)
+
+    wait_until(lambda: not any(map(is_stopped, pids)), lambda: "that all continue")
+    suspend(bench, token, pids)  # as an engine does that continues
+    bench.link.cancel([token])
+
+    assert Flag.SUSPENDED in bench.ended(token).flags
     bench.close()
