@@ -224,7 +224,7 @@ def excluded_words(times: Missed, timezone: str | None, *, zone: tzinfo) -> str:
     last = full_time(from_ms(times.to_ms), timezone, zone=zone)
     if last[:11] == first[:11] and "," not in last:
         last = last[11:]
-    return f"{first}, {times.count} times until {last}"
+    return f"{first}, {times.count:,} times until {last}"
 
 
 def while_words(policies: Policies) -> str:

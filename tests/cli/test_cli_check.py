@@ -155,6 +155,13 @@ def test_times_outside_windows_are_listed_as_excluded(edgecron: Edgecron) -> Non
     }  # fmt: skip
 
 
+def test_many_excluded_times_are_easy_to_read(edgecron: Edgecron) -> None:
+    times = ("--from", "2026-11-20T00:00:30Z", "--tz", "UTC", "-n", "1")
+    said = edgecron("check", "* * * * *", "--between", "23:30-24:00", *times)
+
+    assert "1,409 times until 2" in said.out
+
+
 def test_windows_that_exclude_every_time_are_noted(edgecron: Edgecron) -> None:
     said = edgecron("check", "0 9 * * *", "--not-between", "08:00-10:00", "-n", "2")
     assert said.code == 0
