@@ -93,6 +93,24 @@ def test_a_machine_that_wakes_within_the_window_runs_the_job(laptop: Laptop) -> 
     assert run.status == "success"
 
 
+def test_what_is_unknown_after_the_deadline_is_awaited_for_a_moment(laptop: Laptop) -> None:
+    late = Policies(needs_deadline_s=60)
+    command = "once in 21:00-05:00 when command:job 4 0"
+    laptop.story.add("mains", NIGHT, policies=late)
+    laptop.story.add("battery", NIGHT.replace("when ", "when not:"), policies=late)
+    laptop.story.add("command", command, policies=late)
+
+    laptop.clock.suspend_ms(6 * HOUR_S * 1000)
+    sleep_s(laptop, 60)
+
+    # The machine is distrusted for 10 s, and the command takes 4 s.
+    for name in ("mains", "command"):
+        [run] = laptop.story.runs(name)
+        assert run.started_at is not None, name
+        assert run.status == "success", name
+    assert laptop.shown("battery") == ["skipped:condition"]
+
+
 def test_a_machine_that_wakes_after_the_window_misses_it(laptop: Laptop) -> None:
     laptop.story.add("backup", NIGHT)
 

@@ -187,6 +187,8 @@ class FireWriter:
                 due_ms=fire.due_ms,
                 needs_deadline_s=policies.needs_deadline_s,
                 closes_ms=closes_ms,
+                unmet=unmet,
+                needs=self._needs,
             )
             waiting = (unmet.text, until_ms)
         claimant = self._claimant if admission is Admission.RUN else None

@@ -247,6 +247,8 @@ class _Filler:
                 due_ms=row.due_ms,
                 needs_deadline_s=row.needs_deadline_s,
                 closes_ms=row.closes_ms,
+                unmet=unmet,
+                needs=self._needs,
             )
             if self._may_give_up and until_ms <= self._now_ms:
                 self._note(

@@ -11,7 +11,8 @@ from typing import Any
 
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
-from edgecron.model.conditions import Condition, needs_of_fire
+from edgecron.model.conditions import Condition, find_of_machine, needs_of_fire
+from edgecron.model.machine_conditions import Kind
 from edgecron.store.contract import Decided, QueuedRow, Waited
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.history import find_usual_ms
@@ -19,6 +20,7 @@ from edgecron.store.sqlite.limits import Needs
 from edgecron.store.sqlite.rows import needs_of
 
 _MOST_EXPIRED = 250  # rows that one transaction gives up; the next takes more
+_UNKNOWN_MS = 15_000  # longer than an engine distrusts a machine that has just woken up
 _LEAST_RUN_MS = 60_000  # also keeps the end of a wait apart from the next window
 
 
@@ -30,17 +32,26 @@ def deadline_ms(
     due_ms: int,
     needs_deadline_s: float,
     closes_ms: int | None,
+    unmet: Condition,
+    needs: Needs,
 ) -> int:
-    """Return until when a fire waits for its conditions.
+    """Return until when a fire waits for its conditions, of which one is not met now.
 
     In a window of its trigger, which closes at `closes_ms`, a run that usually takes an hour has to
-    start an hour before the end.
+    start an hour before the end. A fire that is later than that still waits for a condition that is
+    unknown: the machine has just woken up, or the command of the condition has not answered.
     """
     until_ms = due_ms + round(min(needs_deadline_s * 1000, MAX_DURATION_MS))
-    if closes_ms is None:
+    if closes_ms is not None:
+        usual_ms = find_usual_ms(database, schedule_id) or 0
+        until_ms = max(plan_ms, min(until_ms, closes_ms - max(usual_ms, _LEAST_RUN_MS)))
+    if unmet.is_met(needs) is not None:
         return until_ms
-    usual_ms = find_usual_ms(database, schedule_id) or 0
-    return max(plan_ms, min(until_ms, closes_ms - max(usual_ms, _LEAST_RUN_MS)))
+    commands = (one for one in find_of_machine((unmet.text,)) if one.kind is Kind.COMMAND)
+    answers_ms = needs.now_ms + _UNKNOWN_MS + round(sum(one.amount for one in commands))
+    if closes_ms is not None:
+        answers_ms = min(answers_ms, closes_ms - 1)
+    return max(until_ms, answers_ms)
 
 
 def wait_for_condition(
