@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -61,18 +62,20 @@ def service(*program: str, scope: Scope = Scope.SYSTEM, **more: str) -> Service:
 
 def analyze(*words: str, units: Path) -> subprocess.CompletedProcess[str]:
     need_tools("systemd-analyze")
-    return subprocess.run(
-        ["systemd-analyze", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={
-            "SYSTEMD_UNIT_PATH": f"{units}:",
-            "XDG_RUNTIME_DIR": str(units),
-            "HOME": str(units),
-            "PATH": "/usr/bin:/bin",
-        },
-    )
+    # Units of the machine have sockets in the runtime folder, so its path must be short.
+    with TemporaryDirectory() as runtime:
+        return subprocess.run(
+            ["systemd-analyze", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={
+                "SYSTEMD_UNIT_PATH": f"{units}:",
+                "XDG_RUNTIME_DIR": runtime,
+                "HOME": str(units),
+                "PATH": "/usr/bin:/bin",
+            },
+        )
 
 
 def write_units(wanted: Service, folder: Path, *, is_strict: bool) -> Path:
