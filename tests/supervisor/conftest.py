@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Unanswering
+from tests.support.forkserver import begin_server
 
 
 @pytest.fixture(autouse=True)
 def no_descriptor_left() -> Iterator[None]:
     """What a test has opened it closes: the kernel's list is the same before and after."""
+    begin_server()
     before = _list_descriptors()
     yield
     if _list_descriptors().items() - before.items():

@@ -133,14 +133,14 @@ class _Server:
             self._process.kill()
             self._process.wait()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether this process has a server, or will have one with its first start."""
+        return self._owner == os.getpid() and not self.is_unable
+
     def can_start(self, args: Any, options: Mapping[str, Any]) -> bool:
         """Whether a fork is the same as this start."""
-        if (
-            self.is_paused
-            or self.is_unable
-            or self._owner != os.getpid()
-            or isinstance(args, str | bytes)
-        ):
+        if self.is_paused or not self.is_open or isinstance(args, str | bytes):
             return False
         words = list(args)
         is_program = words[:3] == _PROGRAM
@@ -156,7 +156,7 @@ class _Server:
             and _read_at_start(environment) == _read_at_start(self._environment)
             and _surroundings() == self._surroundings
             and (not is_program or _is_free_of_modules(options.get("cwd")))
-            and self._has_begun()
+            and self.has_begun()
         )
 
     def start(self, request: Request, fds: Sequence[int]) -> int:
@@ -170,7 +170,7 @@ class _Server:
             raise OSError(-pid, "the server that starts programs of tests can't fork")
         return pid
 
-    def _has_begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Begin once. False if the kernel can't show a fork as what it is."""
         with self._lock:
             if self._connection is None:
@@ -205,6 +205,12 @@ def end_forking() -> None:
     """End the server, if there is one."""
     subprocess.Popen = _REAL  # type: ignore[misc]
     _server.close()
+
+
+def begin_server() -> None:
+    """Begin the server of this process now: the first start would open its connection."""
+    if _server.is_open:
+        _server.has_begun()
 
 
 def fork_programs(is_so: bool) -> None:
