@@ -61,6 +61,7 @@ def _several(name: str) -> Shape:
 
 
 _TEXT_FIELDS = ("payload_text", "result_text")  # only if the value does not tell its text
+_WITH_CALENDARS = ("calendar_days",)  # only if `except_days` names calendars
 _SCHEDULE: Mapping[str, Shape] = {
     **schedule_shapes(),
     "timezone": _ZONE,
@@ -137,14 +138,16 @@ _SCHEDULE_STATS: Mapping[str, Shape] = {
 
 ANSWERS: Mapping[str, Shape] = {
     "Document": DOCUMENT,
-    "ListedSchedule": _record({key: _SCHEDULE[key] for key in _SCHEDULE if key not in _DETAILS}),
+    "ListedSchedule": _record(
+        {key: _SCHEDULE[key] for key in _SCHEDULE if key not in _DETAILS}, optional=_WITH_CALENDARS
+    ),
     "Schedules": _record(
         {"schedules": _several("ListedSchedule"), "next": _NEXT, "unreadable": _TEXTS},
         words="`unreadable` has the names of schedules whose rows can't be read.",
     ),
     "Schedule": _record(
         _SCHEDULE,
-        optional=_TEXT_FIELDS,
+        optional=(*_TEXT_FIELDS, *_WITH_CALENDARS),
         words="`document` is what PUT takes, and PATCH changes.",
     ),
     "Run": _record(
