@@ -14,13 +14,15 @@ import smtplib
 import socket
 import ssl
 import subprocess
+import sys
+import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.message import EmailMessage
-from email.utils import formatdate, make_msgid
+from email.utils import formatdate
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 import edgecron
@@ -88,10 +90,16 @@ def send(channel: Channel, message: Message) -> None:
                 _ping(channel, message)
             case AppriseChannel():
                 _apprise(channel, message)
+    except ChannelFailed:
+        raise
     except smtplib.SMTPException as error:
         raise ChannelFailed(f"the mail server refused it: {_smtp_words(error)}") from None
     except (OSError, http.client.HTTPException) as error:
         raise ChannelFailed(_words_of(error), hint=_hint_of(error)) from None
+    except Exception as error:
+        # Else one channel would end the process, and with it the notices of all other rules.
+        # The words of the error are not kept: they can hold a part of a secret.
+        raise ChannelFailed(f"it could not be sent: {type(error).__name__}") from error
 
 
 def read_secret(secret: Secret) -> str:
@@ -122,27 +130,44 @@ def _run(channel: CommandChannel, message: Message) -> None:
     environ["PATH"] = os.environ.get("PATH") or os.defpath
     environ["EDGECRON_NOTICE_SUBJECT"] = message.subject
     environ["EDGECRON_NOTICE_TEXT"] = message.text[:8000]
-    name = channel.argv[0]
-    try:
-        ended = subprocess.run(
-            channel.argv,
-            input=_json_bytes(message.body),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=environ,
-            cwd=os.path.expanduser("~"),
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ChannelFailed(f"command {name!r} took longer than {TIMEOUT_S:.0f} s") from None
-    if ended.returncode != 0:
-        said = (
-            clean(ended.stderr.decode("utf-8", "replace").strip().splitlines()[-1:][0][:200])
-            if ended.stderr.strip()
-            else "it printed no error"
-        )
-        raise ChannelFailed(f"command {name!r} ended with code {ended.returncode}: {said}")
+    _pipe_to(
+        f"command {channel.argv[0]!r}", channel.argv, _json_bytes(message.body), environ=environ
+    )
+
+
+def _scratch_file() -> IO[bytes]:
+    """Open a file without a name: in memory if the system can, as a disk can be full."""
+    if sys.platform == "linux":
+        return open(os.memfd_create("edgecron"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+def _pipe_to(
+    name: str, argv: Sequence[str], content: bytes, *, environ: Mapping[str, str] | None = None
+) -> None:
+    """Run a program that reads the content. Raises ChannelFailed if it fails."""
+    # What it prints goes to a file: a program that it leaves in the background keeps a pipe open.
+    with _scratch_file() as printed:
+        try:
+            ended = subprocess.run(
+                argv,
+                input=content,
+                stdout=subprocess.DEVNULL,
+                stderr=printed,
+                env=environ,
+                cwd=os.path.expanduser("~"),
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ChannelFailed(f"{name} took longer than {TIMEOUT_S:.0f} s") from None
+        if ended.returncode == 0:
+            return
+        size = printed.seek(0, os.SEEK_END)
+        printed.seek(max(0, size - _MOST_ANSWER_BYTES))
+        lines = printed.read().decode("utf-8", "replace").strip().splitlines()
+    said = clean(lines[-1][:200]) if lines else "it printed no error"
+    raise ChannelFailed(f"{name} ended with code {ended.returncode}: {said}")
 
 
 def _mail(channel: EmailChannel, message: Message) -> None:
@@ -153,7 +178,8 @@ def _mail(channel: EmailChannel, message: Message) -> None:
     mail["Subject"] = message.subject
     mail["Date"] = formatdate(localtime=True)
     # A mail that is sent again has the same id, so that servers and readers can drop it.
-    mail["Message-ID"] = f"<{message.id}@{make_msgid().rpartition('@')[2]}"
+    # The domain stays the same, too: a full name would come from the network.
+    mail["Message-ID"] = f"<{message.id}@{clean(socket.gethostname())}>"
     mail["Auto-Submitted"] = "auto-generated"
     mail.set_content(message.text)
     if channel.host is None:
@@ -178,19 +204,7 @@ def _pipe_to_sendmail(mail: EmailMessage, channel: EmailChannel) -> None:
     program = next((path for path in _SENDMAIL if os.access(path, os.X_OK)), None)
     if program is None:
         raise ChannelFailed("this machine has no sendmail; name a mail server: smtp = 'HOST:PORT'")
-    try:
-        ended = subprocess.run(
-            [program, "-i", "--", *channel.to],
-            input=mail.as_bytes(),
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ChannelFailed(f"{program} took longer than {TIMEOUT_S:.0f} s") from None
-    if ended.returncode != 0:
-        said = clean(ended.stderr.decode("utf-8", "replace").strip()[:200])
-        raise ChannelFailed(f"{program} ended with code {ended.returncode}: {said}")
+    _pipe_to(program, [program, "-i", "--", *channel.to], mail.as_bytes())
 
 
 def _post(channel: WebhookChannel, message: Message) -> None:
@@ -228,6 +242,17 @@ def _apprise(channel: AppriseChannel, message: Message) -> None:
         raise ChannelFailed("a service did not take the message; to see why, use apprise -vv")
 
 
+class _Moved(urllib.request.HTTPRedirectHandler):
+    """Refuse an address that has moved for good: the new one would get a GET without the message.
+
+    A temporary redirect is followed: some services answer so to a message that they took.
+    """
+
+    def http_error_301(self, req: object, answer: IO[bytes], *_: object) -> None:
+        answer.close()
+        raise ChannelFailed("the server answered 301: its address has moved")
+
+
 def _request(url: str, body: bytes, headers: Mapping[str, str]) -> None:
     if not url.startswith(("http://", "https://")):
         raise ChannelFailed("the address does not begin with http:// or https://")
@@ -235,7 +260,8 @@ def _request(url: str, body: bytes, headers: Mapping[str, str]) -> None:
         url, body, {"User-Agent": f"edgecron/{edgecron.__version__}", **headers}, method="POST"
     )
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        opener = urllib.request.build_opener(_Moved)
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
             answer.read(_MOST_ANSWER_BYTES)
     except urllib.error.HTTPError as error:
         said = clean(error.read(200).decode("utf-8", "replace").strip())

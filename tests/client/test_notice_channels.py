@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
+import signal
 import socketserver
 import ssl
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -57,8 +60,8 @@ class Received(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def web_server() -> Iterator[Any]:
-    with HTTPServer(("127.0.0.1", 0), Received) as server:
+def web_server(answers: type[Received] = Received) -> Iterator[Any]:
+    with HTTPServer(("127.0.0.1", 0), answers) as server:
         server.requests = []  # type: ignore[attr-defined]
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), name="web")
         thread.start()
@@ -95,6 +98,29 @@ def test_a_chat_service_gets_its_own_form(form: str, key: str) -> None:
         [(_, _, body)] = server.requests
 
     assert "nightly failed" in json.loads(body)[key]
+
+
+class Movable(Received):
+    """Answer each message with a redirect, and take what follows."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(int(self.path.rpartition("/")[2]))
+        self.send_header("Location", "/taken")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+
+def test_an_address_that_has_moved_is_a_failure_as_the_message_would_be_lost() -> None:
+    with web_server(Movable) as server:
+        with pytest.raises(ChannelFailed) as caught:
+            send(WebhookChannel(url=url_of(server, "/301")), MESSAGE)
+        send(WebhookChannel(url=url_of(server, "/302")), MESSAGE)  # Taken, and answered elsewhere.
+
+    assert caught.value.message == "the server answered 301: its address has moved"
 
 
 def test_a_ping_has_the_schedule_the_kind_and_the_run() -> None:
@@ -147,6 +173,17 @@ def test_a_command_that_fails_says_why(argv: tuple[str, ...], said: str) -> None
     assert said in caught.value.message
 
 
+def test_a_command_ends_although_it_leaves_a_program_in_the_background() -> None:
+    line = "sleep 40 & echo $! >&2; exit 3"
+
+    with pytest.raises(ChannelFailed) as caught:
+        send(CommandChannel(argv=("/bin/sh", "-c", line)), MESSAGE)
+
+    failed, _, pid = caught.value.message.rpartition(": ")
+    os.kill(int(pid), signal.SIGTERM)
+    assert failed.endswith("ended with code 3")
+
+
 def test_a_command_sees_no_secret_of_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +216,9 @@ class Mail(socketserver.StreamRequestHandler):
         self._say("220 here")
         while line := self.rfile.readline().decode().strip():
             word = line.split(" ", 1)[0].upper()
+            if word == "EHLO":
+                self._say("250-here")
+                self._say("250-AUTH PLAIN")
             if word == "DATA":
                 self._say("354 go on")
                 self.server.mails.append(self._read_mail())  # type: ignore[attr-defined]
@@ -237,6 +277,22 @@ def test_a_mail_that_is_refused_says_what_the_server_said() -> None:
         send(mail_channel(server, "nobody@example.org"), MESSAGE)
 
     assert "unknown here" in caught.value.message
+
+
+def test_a_password_that_no_server_can_get_is_a_failure_of_its_channel_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MAIL_PASSWORD", "gehe\u00efm")
+    with mail_server() as server:
+        channel = replace(
+            mail_channel(server, "ops@example.org"),
+            username="pi",
+            password=Secret("env", "MAIL_PASSWORD"),
+        )
+        with pytest.raises(ChannelFailed) as caught:
+            send(channel, MESSAGE)
+
+    assert caught.value.message == "it could not be sent: UnicodeEncodeError"
 
 
 class SafeMails:
