@@ -209,8 +209,11 @@ def _pipe_to_sendmail(mail: EmailMessage, channel: EmailChannel) -> None:
 
 def _post(channel: WebhookChannel, message: Message) -> None:
     forms: dict[str, object] = {
-        "slack": {"text": f"*{message.subject}*\n{message.text}"},
-        "discord": {"content": f"**{message.subject}**\n{message.text}"[:2000]},
+        "slack": {"text": _slack_text(f"*{message.subject}*\n{message.text}")},
+        "discord": {
+            "content": f"**{message.subject}**\n{message.text}"[:2000],
+            "allowed_mentions": {"parse": []},  # A job that prints @everyone calls nobody.
+        },
     }
     body = _json_bytes(forms.get(channel.format, message.body))
     headers = {"Content-Type": "application/json", "X-Edgecron-Message": message.id}
@@ -219,6 +222,11 @@ def _post(channel: WebhookChannel, message: Message) -> None:
         digest = hmac.new(key, body, hashlib.sha256).hexdigest()
         headers["X-Edgecron-Signature"] = f"sha256={digest}"
     _request(read_secret(channel.url), body, headers)
+
+
+def _slack_text(text: str) -> str:
+    """Return a text as Slack shows it literally: without links and calls such as <!channel>."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _ping(channel: PingChannel, message: Message) -> None:

@@ -100,6 +100,20 @@ def test_a_chat_service_gets_its_own_form(form: str, key: str) -> None:
     assert "nightly failed" in json.loads(body)[key]
 
 
+@pytest.mark.parametrize("form", ["slack", "discord"])
+def test_words_of_a_job_call_nobody_in_a_chat(form: str) -> None:
+    loud = replace(MESSAGE, text="a & b <!channel> @everyone")
+    with web_server() as server:
+        send(WebhookChannel(url=url_of(server), format=form), loud)
+        [(_, _, body)] = server.requests
+
+    sent = json.loads(body)
+    if form == "slack":
+        assert sent["text"].endswith("a &amp; b &lt;!channel&gt; @everyone")
+    else:
+        assert sent["allowed_mentions"] == {"parse": []}
+
+
 class Movable(Received):
     """Answer each message with a redirect, and take what follows."""
 
