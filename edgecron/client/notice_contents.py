@@ -46,7 +46,7 @@ class NoticeContents:
         """Return the message that tells people of notices of one rule."""
         held = sum(one.status == "held" for one in notices)
         subject = message_subject(notices, host=self._host)
-        text = message_text(notices, held=held)
+        text = message_text(notices, held=held, zone=self._zone)
         return Message(
             id=message_id,
             subject=subject,

@@ -55,7 +55,7 @@ def message_subject(notices: Sequence[Notice], *, host: str) -> str:
     return f"[{host}] {len(notices)} notices: {shown}"
 
 
-def message_text(notices: Sequence[Notice], *, held: int) -> str:
+def message_text(notices: Sequence[Notice], *, held: int, zone: tzinfo) -> str:
     """Return the text of a message. `held` of its notices were held back until now."""
     parts = []
     if held:
@@ -63,7 +63,7 @@ def message_text(notices: Sequence[Notice], *, held: int) -> str:
         parts.append(
             f"{held} {were} held back, because this rule had reached its limit of messages."
         )
-    parts += ["\n".join(_lines(one)) for one in notices[:_MOST_SHOWN]]
+    parts += ["\n".join(_lines(one, zone)) for one in notices[:_MOST_SHOWN]]
     if len(notices) > _MOST_SHOWN:
         more = count_words(len(notices) - _MOST_SHOWN, "more notice")
         parts.append(f"And {more}: edgecron notices -n {len(notices)}")
@@ -81,9 +81,11 @@ def notice_title(notice: Notice) -> str:
     return f"{notice.schedule} {words}"
 
 
-def _lines(notice: Notice) -> list[str]:
+def _lines(notice: Notice, zone: tzinfo) -> list[str]:
     detail: Mapping[str, Any] = notice.detail
-    lines = [f"{notice_title(notice)}", str(detail.get("sentence", ""))]
+    # In full: a message can arrive days later, and be read in another zone.
+    at = from_ms(notice.at_ms).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z")
+    lines = [f"{notice_title(notice)} ({at})", str(detail.get("sentence", ""))]
     if detail.get("trouble"):
         lines.append(str(detail["trouble"]))
     tail = detail.get("output_tail") or []

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from edgecron.model.notices import NewNotice, Notice
 from edgecron.model.options import Policies
 from edgecron.planning.notices import plan_messages, usual_limit_ms
 from edgecron.store.sqlite.outbox import find_notices
+from edgecron.triggers import load_zone
 from tests.support.mailbox import OPS, Mailbox
 from tests.support.story import Story
 
@@ -71,6 +73,8 @@ def test_a_message_says_what_happened(mailbox: Open) -> None:
     assert (run["status"], run["exit_code"], run["schedule"]) == ("failed", 3, "job")
     assert notice["sentence"].startswith("Run 1 started at ")
     assert "payload" not in run
+    at = datetime.fromisoformat(notice["at"]).astimezone(load_zone("local"))
+    assert letter.text.startswith(f"job failed ({at:%Y-%m-%d %H:%M:%S %Z})\nRun 1 started at ")
     assert "More: edgecron show 1" in letter.text
     assert letter.id == f"{box.story.client.store.uuid}.1"
 
