@@ -13,7 +13,7 @@ import pytest
 from edgecron.model.choices import Overlap, Status
 from edgecron.planning.retention import MIB, Retention, limits_at
 from edgecron.store.contract import Claimant
-from edgecron.store.sqlite import retention
+from edgecron.store.sqlite import outbox, retention
 from edgecron.store.sqlite.explanations import find_deciding, find_revision
 from edgecron.store.sqlite.history import Wanted, find_page, find_page_ids
 from edgecron.store.sqlite.overlap_replace import replace_oldest
@@ -121,6 +121,8 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "is_removed": lambda store, bench: store.is_removed(5),
     "prune one": lambda store, bench: prune(store, bench, 3),
     "prune": lambda store, bench: prune(store, bench, None),
+    "waiting pings": lambda store, bench: outbox.find_waiting(store, "ops", schedule="s3"),
+    "next try of a rule": lambda store, bench: outbox.find_retry_ms(store, "ops"),
     "coming": lambda store, bench: list(islice(store.coming_schedules(), 100)),
 }
 

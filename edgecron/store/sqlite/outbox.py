@@ -58,11 +58,11 @@ def find_sent_ms(database: Database, rule: str, *, limit: int) -> list[int]:
 def find_waiting(database: Database, rule: str, *, schedule: str | None) -> list[Notice]:
     """The notices of a rule about one schedule that are not final, oldest first."""
     rows = database.rows(
-        f"{_NOTICE} WHERE n.due_at IS NOT NULL AND n.rule = :rule AND s.name IS :schedule"
-        " ORDER BY n.id",
+        f"{_NOTICE} WHERE n.due_at IS NOT NULL AND n.rule = :rule AND s.name IS :schedule",
         {"rule": rule, "schedule": schedule},
     )
-    return [_notice_of(row) for row in rows]
+    # Not ORDER BY: SQLite would then read all notices by id, also those that were sent.
+    return sorted((_notice_of(row) for row in rows), key=lambda one: one.id)
 
 
 def find_retry_ms(database: Database, rule: str) -> int | None:
