@@ -116,7 +116,7 @@ def _put_findings(
     _put_section(
         cli,
         "many start in the same minute:",
-        [pile_up_words(one, zone=cli.zone(), now=at) for one in found.pile_ups[:_MOST_PILE_UPS]],
+        [pile_up_words(one, zone=cli.zone()) for one in found.pile_ups[:_MOST_PILE_UPS]],
     )
     missed = [job.name for job in jobs if job.is_enabled and job.is_caught_up is False]
     _put_section(

@@ -140,9 +140,9 @@ def failure_words(failure: Failure, *, zone: tzinfo, now: datetime) -> str:
     return f"{count_words(failure.count, 'time')}, last at {last}"
 
 
-def pile_up_words(pile_up: PileUp, *, zone: tzinfo, now: datetime) -> str:
+def pile_up_words(pile_up: PileUp, *, zone: tzinfo) -> str:
     """Say which jobs start in the same minute, and how often in a week."""
-    words = f"{near_time(pile_up.at, zone=zone, now=now)}: {', '.join(pile_up.names)}"
+    words = f"{pile_up.at.astimezone(zone):%b %d %H:%M}: {', '.join(pile_up.names)}"
     return words + (f" ({pile_up.count} times in 7 days)" if pile_up.count > 1 else "")
 
 

@@ -124,7 +124,7 @@ def job_rows(one: TimedJob, found: MachineTimeline, *, zone: tzinfo, now: dateti
         rows.append(Fact("failed", failure_words(one.failure, zone=zone, now=now), "bad"))
     rows += [Fact("to know", note, "warn") for note in job.notes]
     rows += [
-        Fact("same minute", pile_up_words(pile_up, zone=zone, now=now), "warn")
+        Fact("same minute", pile_up_words(pile_up, zone=zone), "warn")
         for pile_up in [one for one in found.pile_ups if job.name in one.names][:_MOST_PILE_UPS]
     ]
     return rows
@@ -228,7 +228,7 @@ class MachineScreen(FactsScreen):
         if found.pile_ups or found.unread:
             rows.append(Title("This machine"))
         rows += [
-            Fact("" if number else "same minute", pile_up_words(one, zone=zone, now=now))
+            Fact("" if number else "same minute", pile_up_words(one, zone=zone))
             for number, one in enumerate(found.pile_ups)
         ]
         rows += [
