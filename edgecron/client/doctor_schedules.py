@@ -312,8 +312,14 @@ def _find_reader_error(client: Client) -> list[Finding]:
 
 
 def _lines_of(path: Path) -> list[str]:
-    """Return the lines of a file that a process leaves if it fails; none if it is missing."""
-    return path.read_text(errors="replace").splitlines() if path.exists() else []
+    """Return the lines of a file that a process leaves if it fails; none if it is missing.
+
+    None, too, if its folder is closed: doctor reports that by itself.
+    """
+    try:
+        return path.read_text(errors="replace").splitlines()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
 
 
 def _wake_line(client: Client) -> str:
