@@ -141,7 +141,7 @@ class Session(Output):
         return self._client
 
     def _tell_long_waits(self) -> None:
-        from edgecron.store.sqlite.busy_wait import tell_long_waits
+        from edgecron.store.sqlite.connection import tell_long_waits
 
         tell_long_waits(
             lambda path: self.say_of_us(f"waiting for another program's lock on {path}")

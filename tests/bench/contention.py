@@ -19,8 +19,7 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.paths import state_dir
 from edgecron.engine.state_folder import ring_engines
 from edgecron.model.claim import Claim
-from edgecron.store.sqlite.busy_wait import BusyWait
-from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.connection import BusyWait, Database
 from tests.bench.bare import BareLoop
 from tests.bench.enginerig import EngineRig
 from tests.bench.machine import Setting

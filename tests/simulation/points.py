@@ -20,7 +20,7 @@ import pytest
 
 from edgecron.client import engine_health as peers
 from edgecron.engine import other_engines as adoption
-from edgecron.store.sqlite import busy_wait, connection
+from edgecron.store.sqlite import connection
 from edgecron.supervisor import journal
 
 if TYPE_CHECKING:
@@ -198,7 +198,6 @@ def watching(machine: Machine) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "urandom", machine.ids.randbytes)
             patch.setattr(connection, "time", naps)
-            patch.setattr(busy_wait, "wait_for_writer", lambda *_: machine.nap())
             patch.setattr(peers, "time", naps)
             patch.setattr(journal, "os", Disk(machine))
             patch.setattr(adoption, "Control", ask)

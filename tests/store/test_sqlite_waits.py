@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from edgecron.base.errors import DatabaseBusy
-from edgecron.store.sqlite.busy_wait import BusyWait, wait_for_writer
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.statistics import find_lock_failures
 from edgecron.store.sqlite.store import open_store
@@ -48,24 +46,6 @@ def test_a_writer_gives_up_after_its_wait_and_can_write_later(path: Path) -> Non
     assert second.lock_waits > 50
     count(second)
     assert find_lock_failures(first) == 1000
-
-
-@pytest.mark.parametrize("is_rolled_back", [False, True])
-def test_a_writer_wakes_the_thread_that_waits(path: Path, is_rolled_back: bool) -> None:
-    database = Database(path)
-    waiting = BusyWait(path, most_s=BOUND_S).waiting
-    thread = threading.Thread(target=wait_for_writer, args=(waiting, 20 * BOUND_S), daemon=True)
-    thread.start()
-    while not waiting:
-        thread.join(0.001)
-
-    with suppress(KeyError), database.transaction():
-        if is_rolled_back:
-            raise KeyError
-    thread.join(BOUND_S)
-
-    assert not thread.is_alive()
-    assert not waiting
 
 
 def test_an_error_releases_the_lock(path: Path) -> None:

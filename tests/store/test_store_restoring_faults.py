@@ -28,8 +28,7 @@ from edgecron.client.restore import Restored, prepare_restore
 from edgecron.engine.state_folder import engine_lock_path, take_engine_lock
 from edgecron.model.choices import OnInterrupt
 from edgecron.store.sqlite import connection
-from edgecron.store.sqlite.busy_wait import BusyWait
-from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.connection import BusyWait, Database
 from edgecron.supervisor.state_files import prepare_state_dir
 from tests.support.clock import FakeClock
 from tests.support.places import small_disk

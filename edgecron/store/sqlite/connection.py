@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -12,7 +12,6 @@ import apsw
 
 from edgecron.base.errors import DatabaseUnusable
 from edgecron.base.forks import hold_in_forks
-from edgecron.store.sqlite.busy_wait import BusyWait, wake_writer
 from edgecron.store.sqlite.database_file import (
     MOUNTS,
     check_sqlite_version,
@@ -30,6 +29,57 @@ from edgecron.store.sqlite.lost_files import (
 from edgecron.store.sqlite.statements import Statements, emptied, gone, translated_errors
 
 _PAUSE_S = 0.003  # twice as long as the longest nap
+_LONG_TRIES = 800  # about a second, with what each nap takes beside its millisecond
+_on_long_wait: list[Callable[[Path], object]] = []  # at most one: the command line's
+
+
+def tell_long_waits(tell: Callable[[Path], object]) -> None:
+    """Call this when another connection's lock was waited for during about a second."""
+    _on_long_wait[:] = [tell]
+
+
+class BusyWait:
+    """SQLite's busy handler of one connection.
+
+    `waits` counts the naps; `failures` counts the locks that were found taken and are not recorded
+    in the database yet.
+    """
+
+    def __init__(self, path: Path, *, most_s: float) -> None:
+        self.waits = 0
+        self.failures = 0
+        self._path = path
+        self.wait_at_most(most_s)
+
+    def wait_at_most(self, most_s: float) -> None:
+        """Wait up to so long for each lock from now on; 0 does not wait."""
+        self._tries = round(most_s * 1000)
+
+    @contextmanager
+    def waiting_at_most(self, most_s: float) -> Iterator[None]:
+        """Wait up to so long for each lock within the block."""
+        tries = self._tries
+        self.wait_at_most(most_s)
+        try:
+            yield
+        finally:
+            self._tries = tries
+
+    def nap(self, tries_before: int) -> bool:
+        """Wait a moment; False to give up."""
+        if tries_before >= self._tries:
+            return False
+        self.failures += tries_before == 0
+        self.waits += 1
+        if tries_before == _LONG_TRIES:
+            for tell in _on_long_wait:
+                tell(self._path)
+        # A constant, slightly random nap. SQLite's own back-off gives one of eight processes nearly
+        # all turns (measured), because whoever waited longest sleeps longest.
+        time.sleep(0.0005 + os.urandom(1)[0] / 256_000)
+        return True
+
+
 _MORE_THAN_VERSIONS = 2**32  # SQLite's `data_version` has 32 bits
 # The files (device and inode) that were in use when this process was forked.
 _SPOILED: set[tuple[int, int] | None] = set()
@@ -198,8 +248,6 @@ class Database(Statements):
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-            finally:
-                wake_writer(self._busy_wait.waiting)
         self._busy_wait.failures -= noted
 
     @contextmanager
