@@ -135,7 +135,7 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="ConditionWatch._is_fresh",
-                old="self._known_at_ms.get(condition, now_ms - _FRESH_MS) > now_ms - _FRESH_MS",
+                old="self._known_at_ms.get(condition, now_ms - within_ms) > now_ms - within_ms",
                 new="condition in self._known_at_ms",
             ),
             Edit(function="ConditionWatch.hear", old="self._known_at_ms.clear()", new="pass"),
