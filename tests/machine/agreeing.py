@@ -89,7 +89,7 @@ def _columns_of_row(row: tuple[Any, ...]) -> Columns:
 def _wanted_row(row: Row) -> Columns:
     missed = row.missed or (None, None, None)
     flags = [*row.flags, *(["replaced"] if row.is_replaced else [])]
-    has_own_source = row.key == "" or row.is_backfill or row.key.startswith("again:")
+    has_own_source = row.key in ("", "missed") or row.is_backfill or row.key.startswith("again:")
     return {
         "id": row.id,
         "schedule": row.schedule_id,
