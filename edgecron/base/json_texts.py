@@ -23,7 +23,7 @@ def check_json(text: str, *, what: str, most_bytes: int = MOST_TEXT) -> None:
     if size_bytes > most_bytes:
         raise InvalidInput(f"{what} is {size_bytes} bytes long, expected at most {most_bytes}")
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_read_float)
+        value = read_json_text(text)
         is_deep = has_too_many_levels(value)
     except ValueError as error:
         raise InvalidInput(
@@ -41,6 +41,14 @@ def check_json(text: str, *, what: str, most_bytes: int = MOST_TEXT) -> None:
 def _json_example(what: str) -> str:
     # An option's value is quoted for the shell.
     return f"{what} '{_EXAMPLE}'" if what.startswith("--") else _EXAMPLE
+
+
+def read_json_text(text: str) -> Any:
+    """Read JSON as every reader does: NaN, Infinity and numbers that are too large are refused.
+
+    Raises ValueError for these and for malformed JSON, RecursionError for too many levels.
+    """
+    return json.loads(text, parse_constant=_refuse_constant, parse_float=_read_float)
 
 
 def read_json(content: bytes) -> Any:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from edgecron.base.errors import UnknownTimezone
+from edgecron.base.json_texts import read_json_text
 from edgecron.client.json_forms import form_of, given_fields, hints_of, object_form
 from edgecron.client.plain_forms import TEXT, Form, Shape, refuse
 from edgecron.model.choices import JobKind
@@ -39,7 +40,7 @@ def text_fields(name: str, text: str | None) -> dict[str, Any]:
     if text is None:
         return {name: None}
     try:
-        value = json.loads(text)
+        value = read_json_text(text)
     except (ValueError, RecursionError):  # Only SQL can write such a text.
         return {name: text, f"{name}_text": text}
     is_plain = value is not None and plain_text(value) == text

@@ -37,6 +37,7 @@ from edgecron.client.resources import (
     resource_types,
     write_request,
 )
+from edgecron.client.schedule_forms import text_fields
 from edgecron.formats.document_values import Document
 from edgecron.model.choices import Priority, Status
 from edgecron.model.claim import OutputChunk
@@ -79,6 +80,12 @@ def test_every_answer_arrives_as_it_was_given(name: str, data: st.DataObject) ->
     told = json.dumps(answer_object(asked, value), allow_nan=False).encode()
 
     assert read_answer(asked, told) == value
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", '{"a": 1e999}'])
+def test_numbers_that_json_does_not_have_arrive_as_text(text: str) -> None:
+    """Only SQL can write such a payload."""
+    assert text_fields("payload", text) == {"payload": text, "payload_text": text}
 
 
 def _given(asked: ResourceTypes, key: str, hint: Any) -> st.SearchStrategy[Any]:
