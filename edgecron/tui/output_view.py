@@ -181,6 +181,11 @@ class OutputView(ScrollView, can_focus=True):
             self.is_following = False
             self.post_message(self.Changed())
 
+    def watch_show_vertical_scrollbar(self, is_shown: bool) -> None:
+        # Textual tells the bar only of moves while it is shown.
+        if is_shown:
+            self.vertical_scrollbar.position = self.scroll_y
+
     def _note_top(self) -> None:
         row = self.scroll_offset.y
         self._top = self.printed.locate(row, self.wrap_width) if row < self.height else None

@@ -327,6 +327,19 @@ def test_a_click_on_a_bracket_goes_there_too(scene: Scene) -> None:
     look_at(scene, FAILED, story)
 
 
+def test_the_scroll_bar_is_right_if_it_appears_after_a_move(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        view, before = screen_of(seen).view, seen.text()
+        view.show_vertical_scrollbar = False
+        view.scroll_to(y=0, animate=False, force=True)
+        view.show_vertical_scrollbar = True
+        assert view.vertical_scrollbar.position == 0
+        await seen.press("G")
+        assert seen.text() == before
+
+    look_at(scene, LONG, story)
+
+
 def test_facts_unfold_and_fold(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         folded = seen.text()
