@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidDocument
+from edgecron.base.units import format_instant
 from edgecron.cli.apply import planner
 from edgecron.cli.files import read_file
 from edgecron.cli.plans import say_problems
@@ -72,6 +73,9 @@ def run(cli: Session, args: Namespace) -> int:
     else:
         with planner(cli, is_dry=True) as client:
             found, places = _simulate(cli, client, from_at, until_at, document)
+    if until_at <= at:
+        see = cli.command(f"history --since {format_instant(from_at)}")
+        cli.warn(f"the span is over, and runs are simulated from now on; to see what ran: {see}")
     if cli.is_json:
         cli.put_json([form_of(Simulation).encode(found)])
     else:

@@ -138,6 +138,17 @@ def test_an_empty_database_and_a_wrong_span_say_so(edgecron: Edgecron) -> None:
     ]
 
 
+def test_a_span_that_is_over_is_said_to_be(edgecron: Edgecron) -> None:
+    edgecron("add", "a", "--every", "1h", "--", "true")
+
+    over = edgecron("simulate", "--from", "2026-01-01T00:00:00Z", "--to", "2026-01-05T00:00:00Z")
+
+    assert over.code == 0
+    assert ": 0 runs of 1 schedule" in over.out
+    assert "the span is over" in over.err
+    assert "history --since 2026-01-01T00:00:00Z" in over.err
+
+
 def test_a_file_with_mistakes_is_refused_with_all_of_them(
     edgecron: Edgecron, tmp_path: Path
 ) -> None:
