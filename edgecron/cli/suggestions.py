@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import UsageError
+from edgecron.base.window_texts import split_once_in
 from edgecron.cli.commands import COMMANDS, OTHER_WORDS
 from edgecron.cli.topics import OTHER_TOPICS, TOPICS
 from edgecron.model.option_types import OptionType
@@ -116,11 +117,11 @@ def _stray_hint(unknown: list[str], argv: list[str]) -> str:
     switches = (one.option for one in OPTIONS.values() if one.type is OptionType.SWITCH)
     if f"--{before.removeprefix('--').removeprefix('no-')}" in switches:
         return f"leave it out, {before} takes no value"
-    if word[:1] == "@" or len(word.split()) > 4:
-        return f"--cron {word!r}"
     trigger = _find_trigger_option(word if " " in word else " ".join(unknown))
     if trigger is not None:
         return trigger
+    if word[:1] == "@" or len(word.split()) > 4:
+        return f"--cron {word!r}"
     after = argv[argv.index("--cron") + 1 :] if "--cron" in argv else []
     if after and " " not in after[0] and word in after[1:6]:
         return "quote the cron text, because the shell splits it: --cron '0 2 * * *'"
@@ -131,6 +132,9 @@ def _find_trigger_option(text: str) -> str | None:
     """Return the option for the text of a trigger, such as `--every 5m`; None for other texts."""
     if text in ("on boot", "on demand"):
         return f"--{text.replace(' ', '-')}"
+    once_in = split_once_in(text)
+    if once_in is not None:
+        return f"--once {quote(once_in.text.removeprefix('once in '))}"
     kind, _, value = text.partition(" ")
     return f"--{kind} {quote(value)}" if value and kind in ("after", "at", "every") else None
 

@@ -145,6 +145,14 @@ def test_only_a_near_name_of_another_section_is_suggested(
         (("list", "--limit", "5"), "did you mean -n?"),
         (("-v",), "did you mean --version?"),
         (("add", "x", "on demand", *COMMAND), "--on-demand"),
+        (
+            ("add", "x", "every 1h after end from 09:00", *COMMAND),
+            "--every '1h after end from 09:00'",
+        ),
+        (
+            ("add", "x", "once in 21:00-05:00 when ac-power and online", *COMMAND),
+            "--once '21:00-05:00 when ac-power and online'",
+        ),
         (("add", "x", "on", "boot", *COMMAND), "--on-boot"),
         (("add", "x", "every 5m", *COMMAND), "--every 5m"),
         (("add", "x", "at tomorrow 09:00", *COMMAND), "--at 'tomorrow 09:00'"),
