@@ -82,11 +82,6 @@ class _Asked(NamedTuple):
     until_ms: int
 
 
-def has_command(text: str) -> bool:
-    """Whether a condition is a command, or its opposite."""
-    return any(one.kind is Kind.COMMAND for one in find_of_machine((text,)))
-
-
 def _kinds_of(one: Waited) -> set[Kind]:
     return {condition.kind for condition in find_of_machine((one.text,))}
 

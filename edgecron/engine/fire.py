@@ -40,7 +40,7 @@ _MOST_REST_MS = 1_000
 _FULL_MS = 100
 _LOST_MS = 50  # how long fires that another engine claims are left to it
 # Fires that follow each other closely share a pass: from the third on, passes that fire begin so
-# long after each other. With 200 fires a second, an engine takes a third of the processor time.
+# long after each other. With 200 fires a second, an engine takes half of the processor time.
 _PACE_MS = 20
 _FAST_FOR_MS = 10 * _PACE_MS  # for how long a schedule that fires more often keeps passes unpaced
 

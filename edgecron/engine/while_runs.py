@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_ms
-from edgecron.engine.conditions import ConditionWatch, has_command
+from edgecron.base.window_texts import is_command
+from edgecron.engine.conditions import ConditionWatch
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.runners import Runners, StartedRun
 from edgecron.model.conditions import Condition
@@ -62,7 +63,7 @@ class WhileRuns:
                 one
                 for key, waited in wanted.items()
                 for one in waited
-                if self._seen[key].check_at_ms <= now_ms or not has_command(one.text)
+                if self._seen[key].check_at_ms <= now_ms or not is_command(one.text)
             ]
         )
         for key, waited in wanted.items():
