@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from edgecron.base.errors import InvalidInput, InvalidTime, KeyReused, NotFound
+from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.client.manual_runs import make_wish
-from edgecron.model.choices import Overlap, Status
+from edgecron.model.choices import Overlap, Reason, Status
 from edgecron.model.run import RunOptions
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
@@ -194,3 +195,38 @@ def test_a_clock_that_was_ahead_does_not_delay_it_beyond_its_delay(tmp_path: Pat
 
         assert client.execution(near.id).due_at == near.due_at
         assert client.execution(ahead.id).due_at == client.now() + timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.REPLACE])
+def test_a_clock_that_is_set_back_makes_no_queued_run_a_delayed_one(
+    tmp_path: Path, overlap: Overlap
+) -> None:
+    clock = FakeClock()
+    with Client(tmp_path / "edge.db", clock=clock) as client:
+        client.add(make_spec("poll", "on demand", overlap=overlap))
+        client.run_now("poll", options=RunOptions(delay_s=2 * HOUR_S))
+        client.run_now("poll")
+        clock.step_ms(-3_600_000)
+
+        client.run_now("poll")
+
+        second, first, delayed = client.history("poll")
+    assert delayed.status is Status.QUEUED
+    if overlap is Overlap.SKIP:
+        assert (second.reason, first.status) == (Reason.OVERLAP, Status.QUEUED)
+    else:
+        assert (second.status, first.reason) == (Status.QUEUED, Reason.REPLACED)
+
+
+def test_an_edit_after_a_clock_was_set_back_moves_no_queued_run(tmp_path: Path) -> None:
+    story = Story(tmp_path / "story.db", max_running=1)
+    for name in ("first", "second"):
+        story.add(name, "every 10m", lasts_s=3600)
+    story.after_s(600)
+    [running], [queued] = story.runs("first"), story.runs("second")
+    story.world.clock.step_ms(-3_600_000)
+
+    story.client.edit("second", lambda spec: replace(spec, description="other"))
+
+    assert (running.status, queued.status) == (Status.RUNNING, Status.QUEUED)
+    assert story.runs("second") == [queued]

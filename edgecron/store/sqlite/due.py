@@ -17,6 +17,9 @@ from edgecron.store.contract import Subject
 from edgecron.store.sqlite.connection import Database
 
 _MOST_DELAYED = 10_000  # that are listed
+# Queued rows that are due later than they were queued: delayed manual runs, and rows that wait for
+# a window. After a clock was set back, other rows can also be due in the future.
+IS_DELAYED = "due_at > :now AND due_at > queued_at"
 MOST_UPCOMING = 1024  # schedules of one instant that are loaded before it: 1.4 KB each
 
 # The condition on schedules for each hold.
@@ -120,12 +123,12 @@ def find_delayed(
 ) -> list[tuple[str, int, int]]:
     """Return (schedule, plan time, due time) of manual runs that are due later, the next first."""
     found: list[tuple[str, int, int]] = database.rows(
-        """SELECT s.name, e.plan_at, e.due_at
+        f"""SELECT s.name, e.plan_at, e.due_at
            FROM executions AS e INDEXED BY executions_active
            CROSS JOIN schedules AS s ON s.id = e.schedule_id
            WHERE e.status = 'queued' AND e.status IN ('queued', 'running')
                AND e.schedule_id = coalesce(:schedule, e.schedule_id)
-               AND e.cause = 'manual' AND e.due_at > :now LIMIT :most""",
+               AND e.cause = 'manual' AND {IS_DELAYED} LIMIT :most""",
         {"schedule": schedule_id, "now": now_ms, "most": _MOST_DELAYED},
     )
     return sorted(found, key=itemgetter(2))

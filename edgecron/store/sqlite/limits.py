@@ -24,14 +24,15 @@ from edgecron.planning.admission import (
 from edgecron.planning.next_fire import Fire
 from edgecron.store.contract import Claimant
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.due import IS_DELAYED
 
 ScopeKey = tuple[int, str, str]
 
 _NOBODY, _ONE = Occupancy(), Occupancy(running=1)
-_COUNT = """SELECT schedule_id, scope_kind, scope_id,
+_COUNT = f"""SELECT schedule_id, scope_kind, scope_id,
         count(*) FILTER (WHERE status = 'running'),
         count(*) FILTER (WHERE status = 'queued' AND cause NOT IN ('retry', 'backfill')
-            AND (cause != 'manual' OR due_at <= :now)),
+            AND NOT (cause = 'manual' AND {IS_DELAYED})),
         count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
             AND fire_key NOT GLOB 'backfill:*'),
         count(*) FILTER (WHERE status = 'running' AND cause = 'catch_up'

@@ -8,6 +8,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.model.choices import COVERS_MARK, REPLACED_MARK, Cause, Reason, Status
 from edgecron.store.contract import Decided
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.due import IS_DELAYED
 
 # id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
 _Row = tuple[int, str, int, int, str, int, int | None, int]
@@ -176,13 +177,13 @@ def _find_oldest(
     Queued ones come first, the oldest first.
     """
     return database.rows(
-        """SELECT id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
+        f"""SELECT id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
            FROM executions INDEXED BY executions_active
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
                AND status IN ('queued', 'running') AND id != :by
                AND fire_key NOT GLOB 'backfill:*'
                AND NOT (:spares_late AND cause = 'catch_up')
-               AND NOT (status = 'queued' AND cause = 'manual' AND due_at > :now)
+               AND NOT (status = 'queued' AND cause = 'manual' AND {IS_DELAYED})
            ORDER BY status != 'queued', id""",
         {
             "schedule": key[0],

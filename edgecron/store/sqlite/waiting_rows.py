@@ -15,6 +15,7 @@ from edgecron.model.conditions import Condition, find_of_machine, needs_of_fire
 from edgecron.model.machine_conditions import Kind
 from edgecron.store.contract import Decided, QueuedRow, Waited
 from edgecron.store.sqlite.connection import Database
+from edgecron.store.sqlite.due import IS_DELAYED
 from edgecron.store.sqlite.history import find_usual_ms
 from edgecron.store.sqlite.limits import Needs
 from edgecron.store.sqlite.rows import needs_of
@@ -164,10 +165,10 @@ def wake_schedule(database: Database, schedule_id: int, *, now_ms: int) -> None:
            WHERE {of_schedule} AND waiting_for IS NOT NULL""",
         {"id": schedule_id},
     )
-    # Of other rows than retries and manual runs, only those that wait for a window are due later.
+    # Of delayed rows other than retries and manual runs, all wait for a window.
     database.change(
         f"""UPDATE executions INDEXED BY executions_active SET due_at = :now
-           WHERE {of_schedule} AND cause NOT IN ('retry', 'manual') AND due_at > :now""",
+           WHERE {of_schedule} AND cause NOT IN ('retry', 'manual') AND {IS_DELAYED}""",
         {"id": schedule_id, "now": now_ms},
     )
 
