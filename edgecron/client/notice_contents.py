@@ -14,7 +14,7 @@ from edgecron.base.units import format_duration_ms, format_ms, from_ms
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import Message
 from edgecron.model.choices import Reason, Status
-from edgecron.model.notices import STALLED, NewNotice, Notice, NoticeEvent
+from edgecron.model.notices import STALLED, Incident, NewNotice, Notice, NoticeEvent
 from edgecron.store.sqlite.notices import find_engine_end
 from edgecron.triggers import load_zone
 from edgecron.views.json_objects import execution_object, notice_object
@@ -80,6 +80,19 @@ class NoticeContents:
             path=path,
             run=str(mark),
         )
+
+    def is_silent(self, incident: Incident, *, now_ms: int) -> bool:
+        """Whether the run of an incident has printed nothing for its stall timeout, until now."""
+        try:
+            run = self._client.execution(incident.execution_id or 0)
+            spec = self._client.spec_of(run)
+        except (NotFound, Unreadable):
+            return False
+        limit_s = None if spec is None else spec.policies.stall_timeout_s
+        if limit_s is None:
+            return False
+        printed_ms = (chunk.at_ms for chunk in self._client.output_so_far(run))
+        return max(printed_ms, default=0) <= now_ms - round(limit_s * 1000)
 
     def detail_of(self, notice: NewNotice) -> dict[str, object]:
         """Say what happened, as long as its rows are there."""

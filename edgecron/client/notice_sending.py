@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from edgecron.base.files import open_private
 from edgecron.base.paths import state_dir
-from edgecron.base.values import dataclass
+from edgecron.base.values import dataclass, replace
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import ChannelFailed, Message
 from edgecron.client.notice_channels import send as send_over
@@ -172,6 +172,10 @@ class NoticeSender:
         incidents = store.find_incidents(database, schedule_ids, now_ms=now_ms)
         if not happenings and not incidents and not watched:
             return
+        for key, incident in incidents.items():
+            if incident.event is NoticeEvent.STALLED and incident.is_lasting:
+                is_silent = self._contents.is_silent(incident, now_ms=now_ms)
+                incidents[key] = replace(incident, is_lasting=is_silent)
         rules = list(self._rules.values())
         if any(rule.slow_as_usual for rule in rules):
             happenings = [one._replace(usual_ms=self._usual_ms(one)) for one in happenings]

@@ -228,7 +228,7 @@ class Incident:
     """A trouble of a schedule that a rule follows until it is over.
 
     `count` fires failed or were missed. `noticed_ms` is when the last notice was due; None before
-    the first. `remind_ms`: when the next reminder is due.
+    the first. `remind_ms`: when the next reminder is due; None: with the next run in this trouble.
     """
 
     rule: str
@@ -239,6 +239,7 @@ class Incident:
     noticed_ms: int | None = None
     remind_ms: int | None = None
     execution_id: int | None = None  # the newest
+    is_lasting: bool = True  # a reminder is true now: that run still waits, or runs
 
 
 class NewNotice(NamedTuple):

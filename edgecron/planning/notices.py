@@ -1,11 +1,13 @@
 """Decide which happenings become notices, and when a notice is sent or tried again. Pure.
 
 A rule gets a notice when a schedule gets into trouble, at each reminder, and when the trouble is
-over. Runs that were skipped on purpose make no notice.
+over. A reminder is true at its time: the newest fire failed, nothing has run since the missed time,
+or a run is late, slow or silent now. Runs that were skipped on purpose make no notice.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from edgecron.base.values import NamedTuple, replace
@@ -78,10 +80,9 @@ def judge(
         _judge_watched(rules, one, open_now, judged, now_ms)
     by_name = {rule.name: rule for rule in rules}
     for key, incident in list(open_now.items()):
-        reminded = _remind(by_name.get(incident.rule), incident, now_ms)
-        if reminded is not None:
-            judged.notices.append(_notice_of(incident, at_ms=now_ms, is_reminder=True))
-            judged.incidents[key] = open_now[key] = reminded
+        known = by_name.get(incident.rule)
+        if known is not None and _is_reminder_due(known, incident, now_ms):
+            judged.incidents[key] = open_now[key] = _remind(known, incident, judged, now_ms)
     return judged
 
 
@@ -98,6 +99,8 @@ def replay(
     """
     told: list[NewNotice] = []
     open_now: dict[Key, Incident] = {}
+    past: list[Happening | Watched] = [*happenings, *watched]
+    history = _History(one for one in past if isinstance(one, Happening))
 
     def apply(judged: Judged) -> None:
         told.extend(judged.notices)
@@ -113,9 +116,8 @@ def replay(
             next_ms = min(times_ms, default=now_ms)
             if next_ms >= now_ms:
                 return
-            apply(judge(rules, (), open_now, now_ms=next_ms))
+            apply(judge(rules, (), history.at(open_now, next_ms), now_ms=next_ms))
 
-    past: list[Happening | Watched] = [*happenings, *watched]
     for one in sorted(past, key=lambda one: one.at_ms):
         remind(one.at_ms)
         related = {key: each for key, each in open_now.items() if key[1] == one.schedule_id}
@@ -125,6 +127,38 @@ def replay(
             apply(judge(rules, (), related, watched=[one], now_ms=one.at_ms))
     remind(until_ms)
     return told
+
+
+class _History:
+    """When the runs of a past started and ended."""
+
+    def __init__(self, happenings: Iterable[Happening]) -> None:
+        self._spans_ms: dict[int, tuple[int, int]] = {}  # by run
+        self._runs: defaultdict[int | None, set[int]] = defaultdict(set)  # by schedule
+        for one in happenings:
+            if one.execution_id is None or one.status in (Status.RUNNING, STALLED):
+                continue
+            self._spans_ms[one.execution_id] = (one.at_ms - (one.took_ms or 0), one.at_ms)
+            self._runs[one.schedule_id].add(one.execution_id)
+
+    def at(self, incidents: Mapping[Key, Incident], now_ms: int) -> dict[Key, Incident]:
+        """Return the incidents as they were at an instant of the past."""
+        return {
+            key: replace(one, is_lasting=self._is_lasting(one, now_ms))
+            for key, one in incidents.items()
+        }
+
+    def _is_lasting(self, incident: Incident, now_ms: int) -> bool:
+        start_ms, end_ms = self._spans_ms.get(incident.execution_id or 0, (now_ms, now_ms))
+        match incident.event:
+            case NoticeEvent.FAILED:
+                return True
+            case NoticeEvent.MISSED:
+                spans_ms = (self._spans_ms[run] for run in self._runs[incident.schedule_id])
+                return not any(first <= now_ms < last for first, last in spans_ms)
+            case NoticeEvent.LATE:
+                return now_ms < start_ms
+        return start_ms <= now_ms < end_ms
 
 
 def plan_messages(at_ms: Sequence[int], *, most_per_hour: int) -> list[int]:
@@ -161,8 +195,9 @@ def _judge_run(
     if happening.has_stalled and happening.status in _ENDS:
         # If no engine was there to record the stall, only the end of the run says so.
         _judge_trouble(rule, happening, NoticeEvent.STALLED, open_now, judged)
+    if happening.status in _ENDS and happening.late_ms is not None:  # It has started.
+        _close_over(rule, happening, open_now, judged)
     if happening.status == Status.SUCCESS:
-        _judge_success(rule, happening, open_now, judged)
         return
     event = _TROUBLES.get(happening.status)
     if event is None or not happening.is_final:
@@ -189,17 +224,21 @@ def _judge_trouble(
         since_ms=happening.at_ms,
     )
     is_stall = event is NoticeEvent.STALLED
+    is_now = not is_stall or happening.status == STALLED  # else only the end of the run says so
     if is_stall and before.execution_id == happening.execution_id:
-        return  # It stalled again, or another engine has adopted it.
-    after = replace(before, count=before.count + 1, execution_id=happening.execution_id)
-    least = rule.failures if event is NoticeEvent.FAILED else 1
-    if after.noticed_ms is None and after.count >= least and event in rule.events:
-        judged.notices.append(_notice_of(after, at_ms=happening.at_ms))
+        if not is_now:
+            return
+        after = before  # It stalled again, or another engine has adopted it.
+    else:
         after = replace(
-            after,
-            noticed_ms=happening.at_ms,
-            remind_ms=_remind_at(rule, happening.at_ms),
+            before,
+            count=before.count + 1,
+            execution_id=happening.execution_id,
+            is_lasting=is_now,
         )
+    least = rule.failures if event is NoticeEvent.FAILED else 1
+    if after.count >= least and event in rule.events:
+        after = _tell(rule, after, judged, happening.at_ms, is_now=is_now)
     judged.incidents[key] = open_now[key] = after
 
 
@@ -227,10 +266,11 @@ def _judge_watched(
         before = open_now.get(key) or Incident(
             rule=rule.name, schedule_id=one.schedule_id, event=one.event, since_ms=passed_ms
         )
-        after = replace(before, count=before.count + 1, execution_id=one.execution_id)
-        if after.noticed_ms is None:
-            judged.notices.append(_notice_of(after, at_ms=passed_ms))
-            after = replace(after, noticed_ms=passed_ms, remind_ms=_remind_at(rule, passed_ms))
+        is_now = one.until_ms is None
+        after = replace(
+            before, count=before.count + 1, execution_id=one.execution_id, is_lasting=is_now
+        )
+        after = _tell(rule, after, judged, passed_ms, is_now=is_now)
         judged.incidents[key] = open_now[key] = after
     judged.watches[one.execution_id, one.event] = min(again, default=None)
 
@@ -250,19 +290,22 @@ def _judge_each_run(rule: NotifyRule, happening: Happening, judged: Judged) -> N
     )
 
 
-def _judge_success(
+def _close_over(
     rule: NotifyRule, happening: Happening, open_now: dict[Key, Incident], judged: Judged
 ) -> None:
+    """Close the troubles that a run did not have, which started and has ended."""
     assert happening.schedule_id is not None
     passed_ms = {NoticeEvent.LATE: happening.late_ms, NoticeEvent.SLOW: happening.took_ms}
     for event in (NoticeEvent.FAILED, NoticeEvent.MISSED, NoticeEvent.STALLED, *passed_ms):
+        if event is NoticeEvent.FAILED and happening.status != Status.SUCCESS:
+            continue
         if event is NoticeEvent.STALLED and happening.has_stalled:
-            continue  # It succeeded, but printed nothing for long.
+            continue  # It printed nothing for long, whatever its end.
         key = (rule.name, happening.schedule_id, event)
         usual_ms = happening.usual_ms
         limit_ms = rule.limit_ms(event, usual_ms=usual_ms) if event in passed_ms else None
         if limit_ms is not None and (passed_ms[event] or 0) >= limit_ms:
-            continue  # It succeeded, but late again, or slowly.
+            continue  # It was late again, or slow.
         over = open_now.pop(key, None)
         if over is None:
             continue
@@ -282,7 +325,24 @@ def _judge_success(
             )
 
 
-def _notice_of(incident: Incident, *, at_ms: int, is_reminder: bool = False) -> NewNotice:
+def _tell(
+    rule: NotifyRule, incident: Incident, judged: Judged, at_ms: int, *, is_now: bool
+) -> Incident:
+    """Add the first notice of an incident, or a reminder that waited for a run in its trouble.
+
+    Return the incident after it. `is_now`: the run is in this trouble now.
+    """
+    last_ms = incident.noticed_ms
+    if last_ms is not None:
+        next_ms = _remind_at(rule, last_ms)
+        is_due = next_ms is not None and not last_ms <= at_ms < next_ms
+        if incident.remind_ms is not None or not is_due or not is_now:
+            return incident
+    judged.notices.append(_notice_of(incident, at_ms=at_ms, is_reminder=last_ms is not None))
+    return replace(incident, noticed_ms=at_ms, remind_ms=_remind_at(rule, at_ms))
+
+
+def _notice_of(incident: Incident, *, at_ms: int, is_reminder: bool) -> NewNotice:
     return NewNotice(
         incident.rule,
         incident.event,
@@ -295,15 +355,24 @@ def _notice_of(incident: Incident, *, at_ms: int, is_reminder: bool = False) -> 
     )
 
 
-def _remind(rule: NotifyRule | None, incident: Incident, now_ms: int) -> Incident | None:
-    """The incident after a reminder; None if none is due."""
-    if rule is None or incident.remind_ms is None:
-        return None
+def _is_reminder_due(rule: NotifyRule, incident: Incident, now_ms: int) -> bool:
+    if incident.remind_ms is None:
+        return False
     next_ms = _remind_at(rule, now_ms)
     # Further ahead than the next one: the clock was set back, or the rule reminds more often now.
     is_far = next_ms is not None and incident.remind_ms > next_ms
-    if incident.remind_ms > now_ms and not is_far:
-        return None
+    return incident.remind_ms <= now_ms or is_far
+
+
+def _remind(rule: NotifyRule, incident: Incident, judged: Judged, now_ms: int) -> Incident:
+    """Add a reminder that is due, if it is true now. Return the incident after it.
+
+    Otherwise, the next run in this trouble brings the reminder.
+    """
+    next_ms = _remind_at(rule, now_ms)
+    if next_ms is None or not incident.is_lasting:
+        return replace(incident, remind_ms=None)
+    judged.notices.append(_notice_of(incident, at_ms=now_ms, is_reminder=True))
     return replace(incident, noticed_ms=now_ms, remind_ms=next_ms)
 
 

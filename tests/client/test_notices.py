@@ -409,6 +409,79 @@ def test_a_schedule_that_is_always_slow_is_told_once(mailbox: Open) -> None:
     assert told == ["job takes long"]
 
 
+def test_a_late_schedule_that_is_on_time_again_is_not_reminded_of(mailbox: Open) -> None:
+    box = mailbox(f'{OPS}events = ["missed"]\nlate_after = "5m"\n', max_running=1)
+    box.story.add("long", "0 21 8 3 *", lasts_s=3600)
+    box.story.add("waits", "1 21 * * *", code=1)
+
+    told = box.pass_s(600, steps=3 * 144)
+
+    assert told == ["waits is late"]
+
+
+def test_a_schedule_that_runs_again_after_a_missed_time_is_not_reminded_of(mailbox: Open) -> None:
+    box = mailbox(f'{OPS}events = ["missed"]\n')
+    box.story.add("job", "0 * * * *", code=1, policies=Policies(catch_up=CatchUp.SKIP))
+
+    missed = box.pass_s(3 * 3600)
+    later = box.pass_s(3600, steps=49)
+
+    assert (missed, later) == (["job was missed"], [])
+
+
+def test_a_schedule_that_has_not_run_since_a_missed_time_is_reminded_of(mailbox: Open) -> None:
+    box = mailbox()
+    policies = Policies(catch_up=CatchUp.SKIP)
+    box.story.add("job", "0 21 * * 0", lasts_s=3 * DAY_S, policies=policies)
+
+    told = [box.pass_s(2 * 3600), box.pass_s(3600, steps=6 * 24), box.pass_s(3600, steps=4 * 24)]
+
+    # A week later, it runs for three days: then it is no longer missed.
+    assert told == [["job was missed"], ["job is still missed"] * 6, []]
+
+
+def test_a_slow_run_is_reminded_of_only_while_it_runs(mailbox: Open) -> None:
+    box = mailbox(f'{OPS}slow_after = "10m"\n')
+    box.story.add("hours", "0 21 8 3 *", lasts_s=7200)
+    box.story.add("days", "0 22 8 3 *", lasts_s=int(2.5 * DAY_S))
+
+    told = box.pass_s(600, steps=5 * 144)
+
+    assert told == ["hours takes long", "days takes long", *["days still takes long"] * 2]
+
+
+def test_a_schedule_that_is_slow_each_time_is_reminded_of_while_it_is_slow(mailbox: Open) -> None:
+    box = mailbox(f'{OPS}slow_after = "5m"\n')
+    box.story.add("job", "0 */5 * * *", lasts_s=600)
+
+    told = box.pass_s(300, steps=12 * 50)
+
+    assert told == ["job takes long", "job still takes long"]
+    assert [one.at_ms // 60_000 % 60 for one in box.notices()] == [5, 5]  # while it ran
+
+
+def test_a_rule_without_reminders_sends_none(mailbox: Open) -> None:
+    box = mailbox()
+    box.story.add("job", "0 * * * *", code=1)
+    box.pass_s(3600)
+    box.write(f'{OPS}remind = "none"\n')
+
+    assert box.pass_s(3600, steps=49) == []
+
+
+def test_a_run_that_prints_nothing_is_reminded_of_only_while_it_runs(mailbox: Open) -> None:
+    box = mailbox()
+    policies = Policies(stall_timeout_s=60)
+    box.story.add("job", "0 21 8 3 *", lasts_s=int(1.5 * DAY_S), policies=policies)
+    store, clock = box.story.client.store, box.story.world.clock
+    box.story.after_s(3600)
+    store.note_stalls([Stall(box.story.runs("job")[-1].id, clock.now_ms())])
+
+    told = [box.deliver(), box.pass_s(3600, steps=26), box.pass_s(3600, steps=48)]
+
+    assert told == [["job prints nothing"], ["job still prints nothing for long"], []]
+
+
 def test_pings_go_out_at_each_start_and_end(mailbox: Open) -> None:
     box = mailbox('[notify.mon]\nping = "http://127.0.0.1:1/{schedule}"\n')
     box.story.add("good", "0 * * * *")

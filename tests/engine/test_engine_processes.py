@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,14 @@ import pytest
 from edgecron.base.errors import Conflict
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
+from edgecron.client.notice_rules import load_recorded, sync_config
+from edgecron.client.notice_sending import NoticeSender
+from edgecron.formats.config import load
 from edgecron.model.choices import Reason, Status
+from edgecron.model.claim import Stall
+from edgecron.model.options import Policies
 from edgecron.store.sqlite.connection import Database
+from tests.support.clock import FakeClock
 from tests.support.engines import Place
 from tests.support.following import follow
 from tests.support.processes import Gate, ends, parent_of
@@ -241,6 +248,40 @@ def test_a_run_is_ended_on_request_with_no_engine_alive(place: Place) -> None:
 
     [ended] = place.runs("long")
     assert (ended.status, ended.reason) == (Status.CANCELLED, Reason.REQUEST)
+
+
+@pytest.mark.parametrize(("timeout_s", "is_reminded"), [(3600, True), (172_800, False)])
+def test_a_reminder_says_that_a_run_prints_nothing_only_while_it_does(
+    place: Place, tmp_path: Path, timeout_s: int, is_reminded: bool
+) -> None:
+    """It printed a day ago. No engine is running, so nothing else sends."""
+    place.add("long", "@yearly", _at_the_gate(place))
+    place.client.edit(
+        "long", lambda spec: replace(spec, policies=Policies(stall_timeout_s=timeout_s))
+    )
+    daemon = place.daemon()
+    [run] = place.client.run_now("long")
+    place.gate.wait_arrival()
+    daemon.kill()
+    config = tmp_path / "config.toml"
+    config.write_text('[notify.ops]\ncommand = ["true"]\n')
+    clock, sent = FakeClock(place.client.clock.now_ms()), list[str]()
+    with Client(place.database, clock=clock) as client:
+        sync_config(client, load(str(config)))
+        client.store.note_stalls([Stall(run.id, clock.now_ms())])
+        for _ in range(2):
+            NoticeSender(
+                client,
+                load_recorded(client),
+                send=lambda _, message: sent.append(message.subject.partition("] ")[2]),
+                pause=lambda seconds: clock.advance_ms(round(1000 * seconds)),
+            ).run()
+            clock.advance_ms(25 * 3_600_000)
+    place.gate.open()
+
+    silent = [title for title in sent if "engine" not in title]
+    reminders = ["long still prints nothing for long"] if is_reminded else []
+    assert silent == ["long prints nothing", *reminders]
 
 
 def test_output_is_read_while_a_run_goes_on_and_to_its_end(place: Place) -> None:

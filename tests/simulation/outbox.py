@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
     def is_well(self, event: NoticeEvent) -> bool:
         """Whether this run ends the trouble of its schedule."""
-        if self.status != "success":
+        if self.status not in ("success", "failed", "interrupted") or self.started_ms is None:
             return False
         match event:
             case NoticeEvent.LATE:

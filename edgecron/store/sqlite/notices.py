@@ -179,9 +179,13 @@ def find_incidents(
 ) -> dict[Key, Incident]:
     """The open incidents of these schedules, and those whose reminder is due."""
     rows = database.rows(
-        """SELECT rule, schedule_id, event, since_at, count, noticed_at, remind_at, execution_id
-           FROM incidents WHERE schedule_id IN (SELECT value FROM json_each(:ids))
-               OR remind_at <= :now""",
+        """SELECT i.rule, i.schedule_id, i.event, i.since_at, i.count, i.noticed_at, i.remind_at,
+               i.execution_id, CASE i.event WHEN 'failed' THEN 1
+                   WHEN 'missed' THEN NOT EXISTS (SELECT 1 FROM executions AS now
+                       WHERE now.schedule_id = i.schedule_id AND now.status = 'running')
+                   WHEN 'late' THEN e.status IS 'queued' ELSE e.status IS 'running' END
+           FROM incidents AS i LEFT JOIN executions AS e ON e.id = i.execution_id
+           WHERE i.schedule_id IN (SELECT value FROM json_each(:ids)) OR i.remind_at <= :now""",
         {"ids": json.dumps(sorted(set(schedule_ids))), "now": now_ms},
     )
     return {
@@ -194,6 +198,7 @@ def find_incidents(
             noticed_ms=row[5],
             remind_ms=row[6],
             execution_id=row[7],
+            is_lasting=bool(row[8]),
         )
         for row in rows
     }
