@@ -185,16 +185,18 @@ def _mail(channel: EmailChannel, message: Message) -> None:
     if channel.host is None:
         _pipe_to_sendmail(mail, channel)
         return
-    context = ssl.create_default_context()
     if channel.security is MailSecurity.TLS:
         server: smtplib.SMTP = smtplib.SMTP_SSL(
-            channel.host, channel.port, timeout=TIMEOUT_S, context=context
+            channel.host,
+            channel.port,
+            timeout=TIMEOUT_S,
+            context=ssl.create_default_context(),
         )
     else:
         server = smtplib.SMTP(channel.host, channel.port, timeout=TIMEOUT_S)
     with server:
         if channel.security is MailSecurity.STARTTLS:
-            server.starttls(context=context)
+            server.starttls(context=ssl.create_default_context())
         if channel.username is not None and channel.password is not None:
             server.login(channel.username, read_secret(channel.password))
         server.send_message(mail, from_addr=sender, to_addrs=list(channel.to))
