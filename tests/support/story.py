@@ -6,7 +6,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from edgecron.base.paths import state_dir
 from edgecron.client import Client
+from edgecron.engine.state_folder import engine_lock_path
 from edgecron.engine.step import Engine, Hosting
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
@@ -48,6 +50,11 @@ class Story:
         self.world.fix_seed()
         self.client = Client(path, clock=self.world.clock)
         self.key = self.world.start_engine(max_running=max_running, burst=burst)
+        # Nobody holds this lock: the engine is no process. Without the file, who asks whether the
+        # engine is alive would look into every process of this machine, thousands of times.
+        folder = state_dir(path)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        engine_lock_path(folder, self.key).touch(mode=0o600)
 
     @property
     def engine(self) -> Engine:
