@@ -13,7 +13,7 @@ import subprocess
 import sys
 import warnings
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -47,9 +47,20 @@ def modules() -> dict[str, ast.Module]:
     return found
 
 
-def imports_of(module: str, tree: ast.AST) -> Iterator[tuple[str, int]]:
+@cache
+def nodes() -> dict[str, tuple[ast.AST, ...]]:
+    """All nodes of every module: a walk takes longer than most questions."""
+    return {name: tuple(ast.walk(tree)) for name, tree in modules().items()}
+
+
+@cache
+def imports_of(module: str) -> tuple[tuple[str, int], ...]:
     """(module, line) of every import, wherever in the file it stands and whatever guards it."""
-    for node in ast.walk(tree):
+    return tuple(_imports(module))
+
+
+def _imports(module: str) -> Iterator[tuple[str, int]]:
+    for node in nodes()[module]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -83,9 +94,9 @@ def test_every_module_has_a_floor_on_the_map() -> None:
 
 def test_imports_go_down_the_floors() -> None:
     wrong = []
-    for module, tree in modules().items():
+    for module in modules():
         own = floor_of(module)
-        for target, line in imports_of(module, tree):
+        for target, line in imports_of(module):
             if own is None or not target.startswith("edgecron."):
                 continue
             other = floor_of(target)
@@ -105,20 +116,21 @@ _IMPORTERS = {
     *("import_module", "importlib.import_module", "__import__", "builtins.__import__"),
     *("run_module", "runpy.run_module"),
 }
+_IMPORTER_NAMES = {name.rpartition(".")[2] for name in _IMPORTERS}
 # `edgecron.room.module`, with or without `:attribute`; or the source of a program.
 _OWN_NAME = re.compile(r"(edgecron(?:\.\w+)+)(?::[\w.]+)?")
 _OWN_SOURCE = re.compile(r"^\s*(?:from|import)\s+(edgecron(?:\.\w+)+)", re.MULTILINE)
 
 
-def names_in_texts(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def names_in_texts(every: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:
     """(module, line) of every text that names a module of ours, but for docstrings and loggers."""
     passed = set()
-    for node in ast.walk(tree):
+    for node in every:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             passed.add(node.value)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("getLogger"):
+        elif isinstance(node, ast.Call) and _called(node) == "getLogger":
             passed.update(arg for arg in node.args if isinstance(arg, ast.Constant))
-    for node in ast.walk(tree):
+    for node in every:
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or node in passed:
             continue
         whole = _OWN_NAME.fullmatch(node.value)
@@ -129,12 +141,14 @@ def names_in_texts(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield name, node.lineno
 
 
-def importers_by_name(tree: ast.AST) -> list[int]:
+def importers_by_name(every: Sequence[ast.AST]) -> list[int]:
     """The lines of calls that import what a text names."""
     return [
         node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in _IMPORTERS
+        for node in every
+        if isinstance(node, ast.Call)
+        and _called(node) in _IMPORTER_NAMES
+        and ast.unparse(node.func) in _IMPORTERS
     ]
 
 
@@ -142,9 +156,9 @@ def test_names_in_texts_go_down_the_floors_too() -> None:
     """What starts a process by `-m`, names `module:attribute` or holds source is an import."""
     wrong = [
         f"{module}:{line} names {target}"
-        for module, tree in modules().items()
+        for module, every in nodes().items()
         if module not in BY_NAME
-        for target, line in names_in_texts(tree)
+        for target, line in names_in_texts(every)
         if (own := floor_of(module)) is not None
         and (other := floor_of(target)) is not None
         and other >= own
@@ -155,7 +169,7 @@ def test_names_in_texts_go_down_the_floors_too() -> None:
 
 
 def test_no_module_imports_by_name() -> None:
-    found = {module for module, tree in modules().items() if importers_by_name(tree)}
+    found = {module for module, every in nodes().items() if importers_by_name(every)}
 
     assert found == BY_NAME | IMPORTS_THE_PROGRAM
 
@@ -174,7 +188,7 @@ def test_no_module_imports_by_name() -> None:
     ],
 )
 def test_the_search_for_names_finds_each_kind(source: str, named: list[str]) -> None:
-    assert [name for name, _ in names_in_texts(ast.parse(source))] == named
+    assert [name for name, _ in names_in_texts(tuple(ast.walk(ast.parse(source))))] == named
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -184,10 +198,10 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     graph = {
         module: {
             target
-            for target, _ in imports_of(module, tree)
+            for target, _ in imports_of(module)
             if target in modules() and target != module and target not in loaders
         }
-        for module, tree in modules().items()
+        for module in modules()
         if module not in loaders
     }
 
@@ -227,9 +241,9 @@ _SQL = re.compile(
 def test_sql_lies_in_the_store_alone() -> None:
     found = [
         f"{module}:{node.lineno}"
-        for module, tree in modules().items()
+        for module, every in nodes().items()
         if not module.startswith("edgecron.store")
-        for node in ast.walk(tree)
+        for node in every
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SQL.match(node.value)
     ]
 
@@ -239,7 +253,7 @@ def test_sql_lies_in_the_store_alone() -> None:
 def test_the_search_for_sql_finds_the_store_s_own() -> None:
     texts = [
         node.value
-        for node in ast.walk(modules()["edgecron.store.sqlite.due"])
+        for node in nodes()["edgecron.store.sqlite.due"]
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
 
@@ -257,10 +271,10 @@ _CLOCKS = {
 
 def test_clocks_are_read_in_one_place() -> None:
     found = []
-    for module, tree in modules().items():
+    for module, every in nodes().items():
         if module == "edgecron.base.clock":
             continue
-        for node in ast.walk(tree):
+        for node in every:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
                 owner = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
                 if f"{owner}.{node.attr}" in _CLOCKS:
@@ -279,8 +293,8 @@ def test_no_connection_is_used_as_a_context() -> None:
     """apsw's `with connection:` holds the interpreter's lock while it waits for SQLite's."""
     found = [
         f"{module}:{node.lineno}"
-        for module, tree in modules().items()
-        for node in ast.walk(tree)
+        for module, every in nodes().items()
+        for node in every
         if isinstance(node, ast.With)
         for item in node.items
         if isinstance(item.context_expr, ast.Name | ast.Attribute)
@@ -294,15 +308,16 @@ def test_no_connection_is_used_as_a_context() -> None:
 def test_the_database_is_opened_in_one_place(module: str) -> None:
     users = {
         name
-        for name, tree in modules().items()
-        for target, _ in imports_of(name, tree)
+        for name in modules()
+        for target, _ in imports_of(name)
         if target.split(".")[0] == module
     }
     openers = {
         name
-        for name, tree in modules().items()
-        for node in ast.walk(tree)
+        for name, every in nodes().items()
+        for node in every
         if isinstance(node, ast.Call)
+        and _called(node) in ("Connection", "connect")
         and ast.unparse(node.func) in ("apsw.Connection", "sqlite3.connect")
     }
 
@@ -314,8 +329,8 @@ def test_the_database_is_opened_in_one_place(module: str) -> None:
 def test_croniter_is_imported_where_schedules_are_written_alone() -> None:
     users = {
         name
-        for name, tree in modules().items()
-        for target, _ in imports_of(name, tree)
+        for name in modules()
+        for target, _ in imports_of(name)
         if target.split(".")[0] == "croniter"
     }
 
@@ -330,9 +345,9 @@ def test_values_are_made_by_the_module_that_makes_them_small() -> None:
     # `NamedTuple` of ours is no generic one.
     found = {
         (module, alias.name)
-        for module, tree in modules().items()
+        for module, every in nodes().items()
         if module != "edgecron.base.values"
-        for node in ast.walk(tree)
+        for node in every
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if (node.module, alias.name) in _OWN_VALUES
@@ -424,8 +439,8 @@ def test_no_constructor_takes_many_parameters() -> None:
     """If one needs more, a value is missing, such as `EngineSettings`."""
     found = {
         owner.name
-        for tree in modules().values()
-        for owner in ast.walk(tree)
+        for every in nodes().values()
+        for owner in every
         if isinstance(owner, ast.ClassDef)
         for node in owner.body
         if isinstance(node, ast.FunctionDef) and node.name == "__init__"

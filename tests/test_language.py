@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import language
 from tests.support.language import Figures, Paragraph
+from tests.support.sharing import made_once
 
 # The most phrasings per 1,000 words, and long sentences in 100. Lower these figures when a
 # group reaches less; never raise one.
@@ -27,6 +28,10 @@ MOST_LONG_SENTENCES = 1
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Figures]:
+    return made_once("language", _count)
+
+
+def _count() -> dict[str, Figures]:
     texts = language.texts_of_project()
     found = {name: language.figures_of(paragraphs) for name, paragraphs in texts.items()}
     return {**found, "all": language.sum_of(found.values())}

@@ -16,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +118,7 @@ def prose_of_markdown(text: str, *, path: str) -> Iterator[Paragraph]:
 
 def prose_of_docstrings(source: str, *, path: str) -> Iterator[Paragraph]:
     """The paragraphs of a module's docstrings, without what is indented in them."""
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes_of(source):
         if not (isinstance(node, ast.Expr) and _is_text(node.value)):
             continue
         assert isinstance(node.value, ast.Constant)
@@ -132,14 +133,13 @@ def prose_of_docstrings(source: str, *, path: str) -> Iterator[Paragraph]:
 
 def prose_of_messages(source: str, *, path: str) -> Iterator[Paragraph]:
     """The literals of several words in a module that a person can come to read."""
-    tree = ast.parse(source)
     passed: set[ast.AST] = set()
-    for node in ast.walk(tree):
+    for node in _nodes_of(source):
         if isinstance(node, ast.Expr) and _is_text(node.value):
             passed.add(node.value)
         elif isinstance(node, ast.JoinedStr):
             passed.update(node.values)
-    for node in ast.walk(tree):
+    for node in _nodes_of(source):
         if node in passed or not isinstance(node, ast.JoinedStr | ast.Constant):
             continue
         text = _text_of(node)
@@ -148,6 +148,11 @@ def prose_of_messages(source: str, *, path: str) -> Iterator[Paragraph]:
         ):
             lines = [(node.lineno, line) for line in text.splitlines()]
             yield from _paragraphs(lines, path=path)
+
+
+@lru_cache(maxsize=1)  # A module is read for its docstrings, then for its messages.
+def _nodes_of(source: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(source)))
 
 
 def sentences_of(paragraph: Paragraph) -> list[str]:
