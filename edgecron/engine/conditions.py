@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple
+from edgecron.base.window_texts import is_command
 from edgecron.model.conditions import Condition, bind, find_note, find_of_machine, read_condition
 from edgecron.model.machine_conditions import (
     NOTHING_KNOWN,
@@ -35,6 +36,7 @@ _FRESH_MS = 500  # a fact that is older is read again before a claim
 _ASKED_MS = 60_000  # a condition that no claim asked for since is not looked at
 _FIRST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 60_000
+_COMMAND_PAUSE_MS = 10_000  # the shortest pause between commands that reports of the machine start
 _SETTLE_MS = 10_000
 _OF_PATHS = frozenset({Kind.DISK, Kind.EXISTS})
 _REPORTED = frozenset(
@@ -69,10 +71,14 @@ class NoReports:
 
 
 class _Check(NamedTuple):
-    """When a condition is checked next, by the monotonic clock, and the pause before that."""
+    """When a condition is checked next and was checked last, by the monotonic clock.
+
+    `pause_ms` follows the next check.
+    """
 
     at_ms: int
     pause_ms: int
+    last_ms: int | None = None
 
 
 class _Asked(NamedTuple):
@@ -240,7 +246,9 @@ class ConditionWatch:
         self.look([one for one in due if one not in answered])
         for one in due:
             pause_ms = self.checks[one].pause_ms
-            self.checks[one] = _Check(now_ms + pause_ms, min(2 * pause_ms, _LONGEST_PAUSE_MS))
+            self.checks[one] = _Check(
+                now_ms + pause_ms, min(2 * pause_ms, _LONGEST_PAUSE_MS), last_ms=now_ms
+            )
         looked_at = answered.union(due)
         met = [one for one in looked_at if self.judge(one)[1]]
         self._note_unmet(queues, [one for one in looked_at if one not in met])
@@ -289,12 +297,17 @@ class ConditionWatch:
             self._fd = self._reports.open()
 
     def hear(self) -> None:
-        """Check everything that runs wait for: the machine has reported a change."""
+        """Check everything that runs wait for: the machine has reported a change.
+
+        However many changes it reports, commands are started only now and then.
+        """
         self._has_reports = self.has_waits = True
         self._reports.clear()
         if self._machine is not None:
             self._machine.clear()
-        self._known_at_ms.clear()
+        self._known_at_ms = {
+            one: at_ms for one, at_ms in self._known_at_ms.items() if one.kind is Kind.COMMAND
+        }
         self._check_all(self._clock.monotonic_ms())
 
     def settle(self) -> None:
@@ -333,7 +346,14 @@ class ConditionWatch:
 
     def _check_all(self, at_ms: int) -> None:
         at_ms = max(at_ms, self._settled_at_ms or 0)
-        self.checks = {one: _Check(at_ms, _FIRST_PAUSE_MS) for one in self.checks}
+        for one, check in self.checks.items():
+            pause_ms = _FIRST_PAUSE_MS
+            one_at_ms = at_ms
+            if is_command(one.text) and check.last_ms is not None:
+                pause_ms = min(check.pause_ms, _COMMAND_PAUSE_MS)
+                soonest_ms = check.last_ms + _COMMAND_PAUSE_MS
+                one_at_ms = max(at_ms, min(check.at_ms, soonest_ms))
+            self.checks[one] = _Check(one_at_ms, pause_ms, check.last_ms)
 
     def _first(self, one: Waited, now_ms: int) -> _Check:
         """When a new wait is checked: now, unless this pass has looked at the machine for it."""
@@ -346,7 +366,8 @@ class ConditionWatch:
             for condition in wanted
         )
         at_ms = now_ms + _FIRST_PAUSE_MS if is_seen else now_ms
-        return _Check(at_ms, 2 * _FIRST_PAUSE_MS if is_seen else _FIRST_PAUSE_MS)
+        pause_ms = 2 * _FIRST_PAUSE_MS if is_seen else _FIRST_PAUSE_MS
+        return _Check(at_ms, pause_ms, last_ms=now_ms if is_seen else None)
 
     # The facts by which a condition is judged.
 

@@ -366,6 +366,36 @@ def test_a_command_that_fails_is_run_again_after_growing_pauses(laptop: Laptop) 
     assert (run.waiting_for, run.error_msg) == ("command:job 0 7", "exit code 7")
 
 
+def test_reports_of_the_machine_start_a_command_only_now_and_then(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("command:job 0 7"))
+    laptop.story.after_s(4 * HOUR_S)
+    for _ in range(15):
+        laptop.wake_after_s(HOUR_S)
+    laptop.story.after_s(20)
+
+    def asked_within_s(seconds: int) -> int:
+        before = len(laptop.story.world.bodies)
+        for _ in range(10 * seconds):
+            laptop.story.engine.conditions.hear()
+            laptop.story.after_s(0.1)
+        return len(laptop.story.world.bodies) - before
+
+    assert asked_within_s(1) == 1  # The first report starts it immediately.
+    assert 3 <= asked_within_s(60) <= 7
+    assert [laptop.wake_after_s(HOUR_S) for _ in range(9)][-1] == 60
+
+
+def test_reports_of_the_machine_do_not_make_answers_of_commands_old(laptop: Laptop) -> None:
+    laptop.story.add("backup", "@daily", policies=needs("command:job 1 0", "command:job 3 0"))
+    laptop.story.after_s(4 * HOUR_S)
+
+    for _ in range(80):
+        laptop.story.engine.conditions.hear()
+        laptop.story.after_s(0.25)
+
+    assert laptop.shown("backup") == ["success"]
+
+
 def test_the_opposite_of_a_command_holds_if_it_fails(laptop: Laptop) -> None:
     laptop.story.add("backup", "@daily", policies=needs("not:command:job 0 7"))
 
