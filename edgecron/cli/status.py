@@ -135,7 +135,7 @@ def _write_lines(cli: Session, states: list[EngineState]) -> Iterator[_Line]:
     per_day, budget = written_per_day(states), cli.setting("limits.write_budget")
     if per_day is None:
         return
-    words = f"{size_words(per_day)} a day to disks"
+    words = f"engines write {size_words(per_day)} a day to disks"
     if budget is not None and per_day > budget:
         over = f"over the budget of {size_words(budget)}"
         yield "written", f"{words}, {over}; see: edgecron help flash", "yellow"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -96,7 +97,7 @@ def test_status_shows_what_is_written_and_warns_of_the_budget(
     doctor = edgecron("doctor", "--json")
     [seen] = json.loads(edgecron("status", "--json").out)[0]["engines"]
 
-    assert "a day to disks" in plain.out
+    assert re.search(r"^written +engines write [\d.]+ MiB a day to disks$", plain.out, re.MULTILINE)
     assert "over the budget" not in plain.out
     assert "over the budget of" in warned.out
     [finding] = [one for one in doctor.json if one["check"] == "writes"]
