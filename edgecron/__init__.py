@@ -51,7 +51,6 @@ if TYPE_CHECKING:
         UnknownTimezone,
         Unreadable,
     )
-    from edgecron.base.function_errors import Retry, Skip
     from edgecron.embedding.context import RunContext
     from edgecron.embedding.entry import Entry
     from edgecron.embedding.events import RunEvent
@@ -60,10 +59,10 @@ if TYPE_CHECKING:
     from edgecron.embedding.scheduler import Scheduler
     from edgecron.embedding.subscriptions import EventStream, Subscription
     from edgecron.model.choices import Cause, Reason, Status
-    from edgecron.model.claim import Upstream
-    from edgecron.model.run import Progress
+    from edgecron.model.run import Progress, Upstream
     from edgecron.model.schedule import Schedule
     from edgecron.planning.retention import Retention
+    from edgecron.supervisor.calls import Retry, Skip
     from edgecron.triggers import Trigger, at, cron, every, parse_trigger
 
 _HOME = {
@@ -87,7 +86,7 @@ _HOME = {
     "Reason": "edgecron.model.choices",
     "ResultLost": "edgecron.base.errors",
     "Retention": "edgecron.planning.retention",
-    "Retry": "edgecron.base.function_errors",
+    "Retry": "edgecron.supervisor.calls",
     "Run": "edgecron.embedding.run",
     "RunContext": "edgecron.embedding.context",
     "RunEvent": "edgecron.embedding.events",
@@ -95,14 +94,14 @@ _HOME = {
     "Schedule": "edgecron.model.schedule",
     "Scheduler": "edgecron.embedding.scheduler",
     "SchemaTooNew": "edgecron.base.errors",
-    "Skip": "edgecron.base.function_errors",
+    "Skip": "edgecron.supervisor.calls",
     "Status": "edgecron.model.choices",
     "Subscription": "edgecron.embedding.subscriptions",
     "SupervisorUnavailable": "edgecron.base.errors",
     "Trigger": "edgecron.triggers",
     "UnknownTimezone": "edgecron.base.errors",
     "Unreadable": "edgecron.base.errors",
-    "Upstream": "edgecron.model.claim",
+    "Upstream": "edgecron.model.run",
     "at": "edgecron.triggers",
     "cron": "edgecron.triggers",
     "every": "edgecron.triggers",

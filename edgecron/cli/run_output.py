@@ -11,13 +11,13 @@ from edgecron.base.safetext import StreamCleaner
 from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import replace
 from edgecron.cli.terminal import drop
-from edgecron.model.claim import Stream
+from edgecron.model.run import Stream
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
     from edgecron.cli.session import Session
-    from edgecron.model.claim import Output, OutputChunk
+    from edgecron.model.run import Output, OutputChunk
 
     # A chunk, and the number of bytes before it that were not kept.
     Piece = tuple[int, OutputChunk]

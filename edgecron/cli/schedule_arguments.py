@@ -24,8 +24,17 @@ from edgecron.formats.option_texts import check_for_function, check_variable, is
 from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
-from edgecron.model.option_types import Group, Option, OptionType
-from edgecron.model.options import FORMER_NAMES, JOB_OPTIONS, NONE, OPTIONS, POLICIES, Policies
+from edgecron.model.options import (
+    FORMER_NAMES,
+    JOB_OPTIONS,
+    NONE,
+    OPTIONS,
+    POLICIES,
+    Group,
+    Option,
+    OptionType,
+    Policies,
+)
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.model.windows import HOLIDAYS, is_calendar
 from edgecron.triggers import Trigger, parse_trigger

@@ -13,8 +13,7 @@ from edgecron.base.errors import UsageError
 from edgecron.base.window_texts import split_once_in
 from edgecron.cli.commands import COMMANDS, OTHER_WORDS
 from edgecron.cli.topics import OTHER_TOPICS, TOPICS
-from edgecron.model.option_types import OptionType
-from edgecron.model.options import OPTIONS
+from edgecron.model.options import OPTIONS, OptionType
 
 _ALIKE = 0.75  # of two options without their dashes: jsn is json, time is not timeout
 _MACROS = ("hourly", "daily", "weekly", "monthly", "yearly")  # of cron texts

@@ -13,8 +13,7 @@ from edgecron.base.paths import state_dir
 from edgecron.base.values import NamedTuple
 from edgecron.client.engine_health import printed_so_far
 from edgecron.model.choices import ACTIVE, Status
-from edgecron.model.claim import OutputChunk
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, OutputChunk
 from edgecron.supervisor.control import LIVE, Control, rest_of
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Phase

@@ -37,7 +37,6 @@ from edgecron.engine.other_engines import DatabaseCopy
 from edgecron.formats.document_plan import Step
 from edgecron.formats.document_values import Document
 from edgecron.model.choices import Cause, Status
-from edgecron.model.claim import Output, OutputChunk
 from edgecron.model.filters import Filter
 from edgecron.model.listing import (
     Choice,
@@ -52,7 +51,7 @@ from edgecron.model.listing import (
 )
 from edgecron.model.notices import Notice
 from edgecron.model.options import FORMER_FIELDS
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, Output, OutputChunk
 from edgecron.model.schedule import Change, Imported, Schedule, ScheduleSpec, Undo
 from edgecron.planning.backfill import Backfill
 from edgecron.planning.corrections import ClockState

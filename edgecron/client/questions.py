@@ -1,4 +1,4 @@
-"""What front ends ask of a database without changing it: a part of the interface `Client`."""
+"""The questions of front ends, which change nothing: a part of the interface `Client`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from edgecron.engine.other_engines import DatabaseCopy
     from edgecron.formats.document_values import Document
     from edgecron.model.choices import Status
-    from edgecron.model.claim import Output
     from edgecron.model.filters import Filter
     from edgecron.model.notices import Notice
-    from edgecron.model.run import Execution
+    from edgecron.model.run import Execution, Output
     from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
     from edgecron.planning.corrections import ClockState
     from edgecron.planning.forecast import UpcomingFire

@@ -23,10 +23,9 @@ from edgecron.client.schedule_forms import (
     text_of,
     trigger_form,
 )
-from edgecron.model.claim import OutputChunk, Stream
 from edgecron.model.filters import Filter, parse_filter
 from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, OutputChunk, Stream
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers import Trigger

@@ -17,9 +17,8 @@ from edgecron.base.values import NamedTuple, dataclass
 from edgecron.client.following import BegunRuns, LocalLaterRuns
 from edgecron.formats.run_options import read_run_options
 from edgecron.model.choices import Cause, Status
-from edgecron.model.claim import OutputChunk
 from edgecron.model.listing import Choice, RunChoice, RunPage, SchedulePage, SortBy, Standing
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, OutputChunk
 from edgecron.planning.corrections import ClockState
 from edgecron.views.outlook import LatePlaces
 from edgecron.views.schedule_health import ScheduleHealth

@@ -19,7 +19,7 @@ from edgecron.store.sqlite.history import Wanted, find_bounds, find_page
 
 if TYPE_CHECKING:
     from edgecron.client.following import BegunRuns, LocalFollower, LocalLaterRuns
-    from edgecron.model.claim import Output, OutputChunk
+    from edgecron.model.run import Output, OutputChunk
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.views.outlook import LatePlaces
 

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
-from edgecron.base.function_errors import Skip
 from edgecron.client import Client
 from edgecron.embedding.job import Job as Declared
 from edgecron.embedding.processes import begin_child
 from edgecron.model.choices import Cause, JobKind, Reason
-from edgecron.model.claim import MOST_RESULT_BYTES, Claim
 from edgecron.model.job import Job
-from edgecron.supervisor.calls import Call, failure_of
+from edgecron.model.run import MOST_RESULT_BYTES, Claim
+from edgecron.supervisor.calls import Call, Skip, failure_of
 from edgecron.supervisor.environment import upstream_of
 
 if TYPE_CHECKING:

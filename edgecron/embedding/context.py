@@ -21,7 +21,7 @@ from edgecron.supervisor.environment import idempotency_key
 
 if TYPE_CHECKING:
     from edgecron.embedding.middleware import Middleware
-    from edgecron.model.claim import Upstream
+    from edgecron.model.run import Upstream
     from edgecron.supervisor.calls import Call
 
 

@@ -24,8 +24,7 @@ from edgecron.formats.document_writing import (
     trigger_key,
 )
 from edgecron.formats.option_texts import rename_former
-from edgecron.model.option_types import LISTS, Group, OptionType
-from edgecron.model.options import JOB_OPTIONS, OPTIONS
+from edgecron.model.options import JOB_OPTIONS, LISTS, OPTIONS, Group, OptionType
 from edgecron.triggers import check_zone, parse_trigger
 
 if TYPE_CHECKING:

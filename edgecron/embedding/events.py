@@ -12,8 +12,7 @@ from edgecron.base.values import NamedTuple, dataclass
 from edgecron.embedding.pool import engine_logger
 from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import Cause, Status
-from edgecron.model.claim import Stream
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, Stream
 
 Kind = Literal["started", "finished", "skipped", "owed"]
 # A kind, or the status of a finished run.

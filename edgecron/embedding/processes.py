@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import InvalidInput
-from edgecron.model.claim import Claim
+from edgecron.model.run import Claim
 
 if TYPE_CHECKING:
     from edgecron.supervisor.command_runner import Part

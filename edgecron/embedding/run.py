@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from edgecron.base.errors import RunFailed
     from edgecron.embedding.pool import ClientPool
     from edgecron.engine.events import Event
-    from edgecron.model.claim import OutputChunk
-    from edgecron.model.run import Execution, Progress
+    from edgecron.model.run import Execution, OutputChunk, Progress
 
 T = TypeVar("T")
 

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
     from edgecron.engine.watchdog import Watchdog
-    from edgecron.model.claim import Claim
-    from edgecron.model.run import Execution
+    from edgecron.model.run import Claim, Execution
     from edgecron.supervisor.command_runner import Part
 
 _GRACE_MS = 2_000  # the wait for functions that were asked to stop

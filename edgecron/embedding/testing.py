@@ -38,10 +38,9 @@ from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.embedding.job import payload_json
 from edgecron.embedding.travel import Journey, travel
 from edgecron.model.choices import GLOBAL_SCOPE, Cause, JobKind, Reason
-from edgecron.model.claim import Claim, Upstream
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
-from edgecron.model.run import Progress, progress_text
+from edgecron.model.run import Claim, Progress, Upstream, progress_text
 from edgecron.supervisor.calls import Call
 
 __all__ = ["FakeClock", "FakeContext", "Journey", "context", "travel"]

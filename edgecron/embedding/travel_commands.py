@@ -15,8 +15,7 @@ from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, replace
 from edgecron.embedding.travel_calls import CallsInTurn, Lasts, Stage
 from edgecron.model.choices import JobKind, Reason, Status
-from edgecron.model.claim import Claim, Outcome, Output, OutputChunk, Stall, Stream
-from edgecron.model.run import Reported
+from edgecron.model.run import Claim, Outcome, Output, OutputChunk, Reported, Stall, Stream
 from edgecron.supervisor.environment import (
     NotRunnable,
     base_environment,

@@ -24,7 +24,7 @@ from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine
 from edgecron.model.choices import ACTIVE, Reason, Status
-from edgecron.model.claim import Outcome, Output
+from edgecron.model.run import Outcome, Output
 from edgecron.planning.retention import UNLIMITED
 from edgecron.store.sqlite.store import open_store
 from edgecron.supervisor.journal import Exit, Interrupted, Verdict

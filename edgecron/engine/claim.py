@@ -18,9 +18,9 @@ from edgecron.engine.events import EventReporter
 from edgecron.engine.presence import EngineSettings, Registration
 from edgecron.engine.runners import Runners
 from edgecron.model.choices import Reason, Status, WaitsFor
-from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers
 from edgecron.model.machine_conditions import NOTHING_KNOWN
+from edgecron.model.run import Claim, Outcome
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.admission import Burst
 from edgecron.planning.next_fire import Timing

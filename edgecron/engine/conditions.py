@@ -28,7 +28,7 @@ from edgecron.store.contract import Waited
 
 if TYPE_CHECKING:
     from edgecron.engine.runners import Runners
-    from edgecron.model.claim import Outcome
+    from edgecron.model.run import Outcome
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.store.protocol import Store
 

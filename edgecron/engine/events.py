@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from edgecron.base.errors import DatabaseUnusable
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Cause, Status
-from edgecron.model.claim import Outcome
+from edgecron.model.run import Outcome
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock

@@ -13,7 +13,7 @@ from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.recovery import Recovery
 from edgecron.engine.runners import Runners, is_unstarted
 from edgecron.model.choices import Durability, Status
-from edgecron.model.claim import Outcome
+from edgecron.model.run import Outcome
 from edgecron.supervisor.records import Flag
 
 if TYPE_CHECKING:

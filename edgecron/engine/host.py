@@ -25,8 +25,8 @@ from edgecron.engine.sleep import KernelReports, WalWatch, system_sleeper
 from edgecron.engine.state_folder import EngineFiles, owner_of, refuse_root_risk, ring_engines
 from edgecron.engine.step import Engine, Hosting
 from edgecron.engine.watchdog import Watchdog
-from edgecron.model.claim import Claim, Outcome
 from edgecron.model.engine import Offers
+from edgecron.model.run import Claim, Outcome
 from edgecron.store.sqlite.store import open_store
 from edgecron.supervisor.command_runner import CommandRunner, Part
 from edgecron.supervisor.runner import Runner

@@ -21,7 +21,7 @@ from edgecron.base.paths import list_names
 from edgecron.base.values import dataclass
 from edgecron.engine.state_folder import engine_lock_path, remove_dead_files, ring_engines
 from edgecron.model.choices import Reason
-from edgecron.model.claim import Outcome, Output
+from edgecron.model.run import Outcome, Output
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.cleanup import find_dead, forget
 from edgecron.supervisor.command_runner import CommandRunner, outcome_of

@@ -13,8 +13,8 @@ from edgecron.base.units import format_ms
 from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.model.choices import COMMAND_QUEUE, Cause, MissedBy, OnShutdown, Reason
-from edgecron.model.claim import OUTPUT_CAP_BYTES
 from edgecron.model.engine import Offers
+from edgecron.model.run import OUTPUT_CAP_BYTES
 from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.next_fire import (
     FirePlan,

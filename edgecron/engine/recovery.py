@@ -11,8 +11,8 @@ from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.runners import Runners
 from edgecron.model.choices import JobKind, Reason, Status
-from edgecron.model.claim import Outcome, Output
 from edgecron.model.engine import EngineInfo
+from edgecron.model.run import Outcome, Output
 from edgecron.store.contract import Ended, Requeued, RunningRow
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, Verdict
 from edgecron.supervisor.records import Flag

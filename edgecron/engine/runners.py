@@ -13,8 +13,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.engine.other_engines import Adoption
 from edgecron.engine.supervision import OwnSupervisor
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Durability, JobKind, Reason, Status
-from edgecron.model.claim import Claim, Outcome, Stall
-from edgecron.model.run import Reported
+from edgecron.model.run import Claim, Outcome, Reported, Stall
 from edgecron.planning.admission import Reserve
 from edgecron.store.contract import Watched, watched_of
 from edgecron.supervisor.records import Flag

@@ -22,8 +22,7 @@ from edgecron.formats.document_writing import value_text
 from edgecron.formats.option_texts import read_list, read_option
 from edgecron.formats.value_texts import read_choice, read_count, read_duration_ms
 from edgecron.model.choices import OnShutdown
-from edgecron.model.option_types import LISTS, Option, OptionType, Part
-from edgecron.model.options import DEFAULTABLE, FORMER_NAMES, NONE
+from edgecron.model.options import DEFAULTABLE, FORMER_NAMES, LISTS, NONE, Option, OptionType, Part
 from edgecron.triggers import check_zone
 
 Text = str | tuple[str, ...]

@@ -17,8 +17,17 @@ from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.engine import find_program
 from edgecron.model.job import Job
-from edgecron.model.option_types import LISTS, Option, OptionType
-from edgecron.model.options import FORMER_NAMES, JOB_OPTIONS, NONE, OPTIONS, POLICIES, Policies
+from edgecron.model.options import (
+    FORMER_NAMES,
+    JOB_OPTIONS,
+    LISTS,
+    NONE,
+    OPTIONS,
+    POLICIES,
+    Option,
+    OptionType,
+    Policies,
+)
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.triggers import check_zone
 

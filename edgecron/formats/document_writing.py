@@ -13,8 +13,17 @@ from edgecron.formats.option_texts import PRIORITIES, is_fast
 from edgecron.formats.toml import write_key, write_table
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.job import Job
-from edgecron.model.option_types import Option, OptionType, Part
-from edgecron.model.options import JOB_OPTIONS, NONE, OPTIONS, OTHER_DEFAULTS, POLICIES, Policies
+from edgecron.model.options import (
+    JOB_OPTIONS,
+    NONE,
+    OPTIONS,
+    OTHER_DEFAULTS,
+    POLICIES,
+    Option,
+    OptionType,
+    Part,
+    Policies,
+)
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
 from edgecron.model.windows import source_of
 from edgecron.triggers.kinds import ON_DEMAND

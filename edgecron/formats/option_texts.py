@@ -34,8 +34,15 @@ from edgecron.formats.value_texts import (
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
 from edgecron.model.conditions import check_needs, parse_condition
 from edgecron.model.job import READERS, Job
-from edgecron.model.option_types import Option, OptionType
-from edgecron.model.options import FORMER_NAMES, MOST_PRIORITY, NONE, POLICIES, Policies
+from edgecron.model.options import (
+    FORMER_NAMES,
+    MOST_PRIORITY,
+    NONE,
+    POLICIES,
+    Option,
+    OptionType,
+    Policies,
+)
 from edgecron.model.windows import HOLIDAYS, is_calendar, parse_days, source_of
 from edgecron.triggers import Trigger, parse_trigger
 

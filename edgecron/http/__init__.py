@@ -3,7 +3,7 @@
     app              the ASGI application: checks, routes, and the threads of handlers
     routes           the handler of each method and path, and what it takes and gives
     schedules        handlers of schedules: list, read, change, remove, run, pause, move, restore
-    runs             handlers of runs, their output, and fires to come
+    runs             handlers of runs, their output, why they ran, and fires to come
     resources        the other resources, from the table in `client/resources.py`
     health           /healthz and /metrics
     streams          the output of a run, live, as server-sent events
@@ -12,11 +12,10 @@
     document_schema  the schema of a schedule as clients write it
     answer_objects   schedules, runs and fires as answers show them
     openapi          the OpenAPI document of all routes, with the schemas of answers
-    preconditions    entity tags, conditional requests and idempotency keys
-    access           who can use the API: tokens, users of this machine, Host and Origin
+    access           who can use the API: tokens, users of this machine, Host and Origin;
+                     and how much requests and connections can take
     workers          threads with a Client each: handlers run on them, one watches changes
     serving          where the API is served, from a thread
-    limits           bounds of requests and connections
     connections      connections of our own server
 
 This is an extra: `pip install 'edgecron[http]'`. `application(DATABASE, token=...)` is for your own

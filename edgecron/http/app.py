@@ -24,9 +24,8 @@ from edgecron.base.units import format_instant
 from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.client.resources import TIME_HEADER
-from edgecron.http.access import LOOPBACK, OPEN_PATHS, Guard, has_body
+from edgecron.http.access import LOOPBACK, OPEN_PATHS, SLOT, Guard, Limits, Slot, has_body
 from edgecron.http.health import need_database
-from edgecron.http.limits import SLOT, Limits, Slot
 from edgecron.http.messages import Answer, ApiRequest, PollAgain, Refused, Route, error_answer
 from edgecron.http.openapi import openapi_route
 from edgecron.http.request_checks import read_request

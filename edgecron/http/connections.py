@@ -21,7 +21,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from edgecron.http.limits import SLOT, Limits, Slot, Slots
+from edgecron.http.access import SLOT, Limits, Slot, Slots
 from edgecron.http.messages import JSON, Refused, error_answer, overloaded
 
 _QUEUED = 2048  # connections in the kernel that wait to be accepted

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 
 from edgecron.client.plain_forms import Shape, nullable
 from edgecron.formats.document_writing import TRIGGERS
-from edgecron.model.option_types import Option, OptionType
-from edgecron.model.options import FORMER_NAMES, OPTIONS, RULE_NAME
+from edgecron.model.options import FORMER_NAMES, OPTIONS, RULE_NAME, Option, OptionType
 
 DEFAULT_ZONE = "UTC"  # of a request without a zone
 NAME: Shape = {

@@ -7,7 +7,7 @@ from typing import Any
 from edgecron.client.plain_forms import INSTANT, Shape
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
-from edgecron.http import health, runs, schedules, why
+from edgecron.http import health, runs, schedules
 from edgecron.http.answer_objects import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH
 from edgecron.http.document_schema import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
 from edgecron.http.messages import JSON, MERGE_PATCH, Handler, Operation, Parameter, Route
@@ -250,7 +250,7 @@ _SCHEDULES = (
     route(
         "GET",
         f"{_ONE}/why",
-        why.get_why,
+        runs.get_why,
         name="why",
         words="Why a schedule ran, did not run, or will not run: the fields of why --json",
         tag="schedules",
@@ -307,7 +307,7 @@ _RUNS = (
     route(
         "GET",
         f"{_RUN}/why",
-        why.get_why_of_run,
+        runs.get_why_of_run,
         name="whyRun",
         words="Why a run ran or did not run: the fields of why --json",
         tag="runs",

@@ -1,26 +1,31 @@
-"""Handlers of runs: list, read, cancel, output and statistics; and of fires to come."""
+"""Handlers of runs: list, read, explain, cancel, output and statistics; and of fires to come."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.client.record_forms import chunk_fields
 from edgecron.client.stats import stats_objects
+from edgecron.client.why import answer_now, answer_object, answer_run, answer_time, say_run
 from edgecron.formats.value_texts import read_time
-from edgecron.http.answer_objects import shown_fires, shown_runs
+from edgecron.http.answer_objects import shown_fires, shown_runs, zone_of
 from edgecron.http.messages import Answer, ApiRequest, json_answer
 from edgecron.http.schedules import next_page, paged
 from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.model.filters import parse_filter
 from edgecron.model.listing import RunChoice
+from edgecron.triggers import load_zone
 from edgecron.views.json_objects import instant
 
 if TYPE_CHECKING:
-    from edgecron.client import Client
-    from edgecron.model.run import Execution
+    from datetime import tzinfo
 
+    from edgecron.client import Client
+    from edgecron.client.why import Answer as Explained
+    from edgecron.model.run import Execution
 
 _LIMIT = 100
 
@@ -123,3 +128,44 @@ def get_stats(client: Client, request: ApiRequest) -> Answer:
         with_trends=request.is_on("trend"),
     )
     return json_answer({"stats": stats_objects(client, found, name, has_total=True)})
+
+
+class _Http:
+    """The front end of the sentences: a client, and commands of the command line."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def client(self) -> Client:
+        return self._client
+
+    def command(self, words: str) -> str:
+        return f"edgecron {words}"
+
+
+def get_why(client: Client, request: ApiRequest) -> Answer:
+    """Explain the last run of a schedule and the next one, or a time."""
+    name, at = request.words["name"], instant_of(request, "at")
+    client.take_over()  # A run that ended without an engine must not look active.
+    zone = load_zone(zone_of(client.schedule(name).spec))
+    say = partial(say_run, client, zone=zone)
+    if at is None:
+        return _answer(client, answer_now(_Http(client), name, zone=zone, say=say))
+    return _answer(client, answer_time(_Http(client), name, at, zone=zone, say=say))
+
+
+def get_why_of_run(client: Client, request: ApiRequest) -> Answer:
+    """Explain a run."""
+    run = find_run(client, request)
+    say = partial(say_run, client, zone=_zone_of_run(client, run))
+    return _answer(client, answer_run(run, say=say))
+
+
+def _zone_of_run(client: Client, run: Execution) -> tzinfo:
+    spec = client.spec_of(run)
+    return load_zone(None if spec is None else zone_of(spec))
+
+
+def _answer(client: Client, answer: Explained) -> Answer:
+    body = answer_object(answer, now=client.now())
+    return json_answer(body | {"runs": shown_runs(client, answer.runs)})

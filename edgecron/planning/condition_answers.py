@@ -12,10 +12,10 @@ from enum import Enum, auto
 from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, replace
 from edgecron.model.choices import Cause, JobKind, Reason, Status, WhileLost
-from edgecron.model.claim import Claim, Outcome
 from edgecron.model.conditions import Condition
 from edgecron.model.machine_conditions import MachineCondition, split_command
 from edgecron.model.options import Policies
+from edgecron.model.run import Claim, Outcome
 from edgecron.model.schedule import ScheduleSpec
 
 _GRACE_S = 1.0  # between TERM and KILL, after its timeout

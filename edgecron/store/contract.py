@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause, Overlap, Reason, Status, WaitsFor, WhileLost
-from edgecron.model.claim import Claim, Upstream
 from edgecron.model.engine import Offers
 from edgecron.model.machine_conditions import NOTHING_KNOWN, MachineCondition
+from edgecron.model.run import Claim, Upstream
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, FirePlan
 from edgecron.planning.windows import Windows

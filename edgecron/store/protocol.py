@@ -14,9 +14,8 @@ from edgecron.model.choices import Hold
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from edgecron.model.claim import Outcome, Stall
     from edgecron.model.engine import EngineInfo, Offers
-    from edgecron.model.run import Reported
+    from edgecron.model.run import Outcome, Reported, Stall
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.planning.corrections import ClockMarks, KeptTimes, Retimed, ZonedTimes
     from edgecron.planning.next_fire import Due, Missed

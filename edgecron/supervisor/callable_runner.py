@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.model.choices import JobKind, Reason, Status
-from edgecron.model.claim import Claim, Outcome, Stall
-from edgecron.model.run import Reported
+from edgecron.model.run import Claim, Outcome, Reported, Stall
 from edgecron.supervisor.calls import (
     Call,
     Ended,

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, EdgecronError, InvalidInput
-from edgecron.base.function_errors import Retry, Skip
 from edgecron.base.json_texts import is_too_deep
+from edgecron.base.units import MAX_DURATION_MS, parse_duration_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Reason, Status
-from edgecron.model.claim import MOST_RESULT_BYTES, Claim, Output, OutputChunk, Stream
 from edgecron.model.run import (
     MOST_ALL_STATE_BYTES,
+    MOST_RESULT_BYTES,
     MOST_STATE_KEYS,
+    Claim,
+    Output,
+    OutputChunk,
     Progress,
     Reported,
+    Stream,
     check_state_key,
     check_state_value,
     fits_state,
@@ -357,3 +362,54 @@ def output_of(trace: str, now_ms: int) -> Output:
         stderr_bytes=len(content),
         dropped_bytes=len(content) - len(kept),
     )
+
+
+class Skip(EdgecronError):
+    """A function raises it when there is nothing to do: its run ends as skipped, for this reason.
+
+        raise Skip("no new files")
+
+    The run counts neither as a success nor as a failure, and has no retry.
+    """
+
+    code = "skip"
+
+    def __init__(self, reason: str = "the function had nothing to do") -> None:
+        super().__init__(reason)
+
+
+class Retry(EdgecronError):
+    """A function raises it to be called again: its run has failed, and the next attempt follows.
+
+        raise Retry("the device is busy", after="30s")
+
+    `after` is the delay: text, seconds or a timedelta. If it is None, the job's options decide.
+    Each attempt uses up one of the job's retries. If none is left, the run has failed for good.
+    """
+
+    code = "retry"
+
+    def __init__(
+        self,
+        message: str = "the function asked for another attempt",
+        *,
+        after: str | float | timedelta | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.after_ms = None if after is None else _delay_ms(after)
+
+
+def _delay_ms(after: object) -> int:
+    if isinstance(after, str):
+        return parse_duration_ms(after)
+    seconds = after.total_seconds() if isinstance(after, timedelta) else after
+    if (
+        not isinstance(seconds, int | float)
+        or isinstance(seconds, bool)
+        or not 0 <= seconds <= MAX_DURATION_MS / 1000
+    ):
+        raise InvalidInput(
+            f"after is {after!r:.60}, expected a delay of at most 100 years",
+            hint='such as Retry(after="30s")',
+        )
+    return round(seconds * 1000)

@@ -11,9 +11,8 @@ from typing import Any
 from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import JobKind, Reason, StallAction, Status
-from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome, Stall
 from edgecron.model.job import Job, read_cpu_max, read_ionice, read_memory_max
-from edgecron.model.run import Reported
+from edgecron.model.run import OUTPUT_CAP_BYTES, Claim, Outcome, Reported, Stall
 from edgecron.supervisor.environment import (
     SHELL,
     Account,

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.values import dataclass
-from edgecron.model.claim import Output, OutputChunk, Stream
+from edgecron.model.run import Output, OutputChunk, Stream
 from edgecron.supervisor import protocol, unix_sockets
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.output import Part

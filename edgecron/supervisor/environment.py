@@ -31,9 +31,8 @@ from edgecron.base.hashes import sha256
 from edgecron.base.units import format_ms, to_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause
-from edgecron.model.claim import Claim, Upstream
 from edgecron.model.job import Job
-from edgecron.model.run import Execution
+from edgecron.model.run import Claim, Execution, Upstream
 from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
 from edgecron.supervisor.records import Identity
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_duration_ms, format_size
-from edgecron.model.claim import Stream
+from edgecron.model.run import Stream
 from edgecron.supervisor.forked_start import SpawnFailed
 from edgecron.supervisor.output import OutputKeeper, Part
 from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest

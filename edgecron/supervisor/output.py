@@ -21,7 +21,7 @@ from typing import Any
 
 from edgecron.base.files import open_private
 from edgecron.base.values import dataclass
-from edgecron.model.claim import Output, OutputChunk, Stream
+from edgecron.model.run import Output, OutputChunk, Stream
 
 MEMORY_BYTES = 16 * 1024
 PENDING_BYTES = 4 * 1024

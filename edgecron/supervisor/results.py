@@ -23,8 +23,8 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.json_texts import check_json
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.base.values import NamedTuple
-from edgecron.model.claim import MOST_RESULT_BYTES
 from edgecron.model.run import (
+    MOST_RESULT_BYTES,
     MOST_STATE_KEYS,
     Progress,
     check_state_key,

@@ -7,8 +7,7 @@ from typing import Protocol
 
 from edgecron.base.values import dataclass
 from edgecron.model.choices import JobKind
-from edgecron.model.claim import Claim, Outcome, Stall
-from edgecron.model.run import Reported
+from edgecron.model.run import Claim, Outcome, Reported, Stall
 
 THREADS = "threads"  # the supervisor id of runs on the engine's own threads
 RESERVE_MS = 250  # the time for which a claim waits for a place of its runner

@@ -25,8 +25,7 @@ from edgecron.formats.document_writing import (
 )
 from edgecron.formats.option_texts import check_variable
 from edgecron.model.choices import JobKind
-from edgecron.model.option_types import LISTS, Group, Option, OptionType
-from edgecron.model.options import OPTIONS
+from edgecron.model.options import LISTS, OPTIONS, Group, Option, OptionType
 
 Texts = Mapping[str, str]
 _SWITCH = ("false", "true")

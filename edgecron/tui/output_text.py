@@ -13,7 +13,7 @@ from sys import getsizeof
 
 from edgecron.base.safetext import StreamCleaner
 from edgecron.base.values import NamedTuple
-from edgecron.model.claim import OutputChunk, Stream
+from edgecron.model.run import OutputChunk, Stream
 from edgecron.views.phrases import display_width, letter_width, size_words
 
 MOST_BYTES = 36 * 1024 * 1024  # of memory: over 100,000 lines of usual length

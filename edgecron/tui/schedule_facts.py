@@ -19,8 +19,7 @@ from edgecron.model.listing import (
     standing_of,
     state_of,
 )
-from edgecron.model.option_types import LISTS
-from edgecron.model.options import OPTIONS, POLICIES
+from edgecron.model.options import LISTS, OPTIONS, POLICIES
 from edgecron.model.schedule import Change, Schedule
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers.zones import LOCAL, local_zone_name

@@ -13,8 +13,7 @@ from edgecron.model.choices import Cause, WaitsFor
 from edgecron.model.conditions import read_condition
 from edgecron.model.engine import find_program
 from edgecron.model.listing import Idle, standing_of, upstreams
-from edgecron.model.option_types import LISTS, OptionType
-from edgecron.model.options import JOB_OPTIONS, POLICIES, Policies
+from edgecron.model.options import JOB_OPTIONS, LISTS, POLICIES, OptionType, Policies
 from edgecron.planning.admission import Admission
 from edgecron.planning.windows import windows_of
 from edgecron.views.phrases import (

@@ -18,7 +18,7 @@ from typing import Any
 from edgecron.base.clock import SystemClock
 from edgecron.base.paths import state_dir
 from edgecron.engine.state_folder import ring_engines
-from edgecron.model.claim import Claim
+from edgecron.model.run import Claim
 from edgecron.store.sqlite.connection import BusyWait, Database
 from tests.bench.bare import BareLoop
 from tests.bench.enginerig import EngineRig

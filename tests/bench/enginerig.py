@@ -16,8 +16,7 @@ from edgecron.engine.sleep import WalWatch, system_sleeper
 from edgecron.engine.state_folder import EngineFiles
 from edgecron.engine.step import Engine
 from edgecron.model.choices import JobKind, Status
-from edgecron.model.claim import Claim, Outcome, Stall
-from edgecron.model.run import Reported
+from edgecron.model.run import Claim, Outcome, Reported, Stall
 from edgecron.planning.retention import UNLIMITED
 from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.state_files import lock_path, prepare_state_dir, take_lock

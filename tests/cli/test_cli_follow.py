@@ -12,9 +12,9 @@ import pytest
 
 from edgecron.cli.run_output import last_lines
 from edgecron.model.choices import JobKind, Overlap
-from edgecron.model.claim import OutputChunk, Stream
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
+from edgecron.model.run import OutputChunk, Stream
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.cli import Edgecron
 from tests.support.engines import Place

@@ -40,10 +40,9 @@ from edgecron.client.resources import (
 from edgecron.client.schedule_forms import text_fields
 from edgecron.formats.document_values import Document
 from edgecron.model.choices import Priority, Status
-from edgecron.model.claim import OutputChunk
 from edgecron.model.listing import RunBounds
 from edgecron.model.options import Policies
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, OutputChunk
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Trigger

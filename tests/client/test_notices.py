@@ -20,10 +20,10 @@ from edgecron.client.resources import answer_object, read_answer, resource_types
 from edgecron.engine.step import Hosting
 from edgecron.formats.config import load
 from edgecron.model.choices import CatchUp, JobKind, Reason, Status
-from edgecron.model.claim import Outcome, Stall
 from edgecron.model.job import Job
 from edgecron.model.notices import NewNotice, Notice
 from edgecron.model.options import Policies
+from edgecron.model.run import Outcome, Stall
 from edgecron.planning.notices import plan_messages, usual_limit_ms
 from edgecron.store.sqlite.outbox import find_notices
 from edgecron.triggers import load_zone

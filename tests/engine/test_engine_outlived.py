@@ -18,7 +18,7 @@ from edgecron.client.doctor import check_supervisors
 from edgecron.client.engine_health import record_left_ends
 from edgecron.engine.host import EngineHost
 from edgecron.model.choices import Reason, Status
-from edgecron.model.claim import Stream
+from edgecron.model.run import Stream
 from edgecron.store.sqlite.connection import Database
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.protocol import PROTOCOL_VERSION

@@ -17,8 +17,8 @@ from edgecron.client.notice_rules import load_recorded, sync_config
 from edgecron.client.notice_sending import NoticeSender
 from edgecron.formats.config import load
 from edgecron.model.choices import Reason, Status
-from edgecron.model.claim import Stall
 from edgecron.model.options import Policies
+from edgecron.model.run import Stall
 from edgecron.store.sqlite.connection import Database
 from tests.support.clock import FakeClock
 from tests.support.engines import Place

@@ -9,8 +9,8 @@ from edgecron.formats.config import Config, load, variable_of
 from edgecron.formats.config_files import example_text
 from edgecron.formats.config_settings import SECTIONS, SETTINGS
 from edgecron.formats.config_values import default_policies, option_defaults, retention_values
-from edgecron.model.claim import OUTPUT_CAP_BYTES
 from edgecron.model.options import Policies
+from edgecron.model.run import OUTPUT_CAP_BYTES
 from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import Retention
 from tests.support.settings import Settings

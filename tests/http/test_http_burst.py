@@ -8,8 +8,8 @@ import socket
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
+from edgecron.http.access import Limits
 from edgecron.http.connections import Server
-from edgecron.http.limits import Limits
 from tests.support.servingloops import server_of
 
 BOUND_S = 10.0

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.http.limits import Limits
+from edgecron.http.access import Limits
 from tests.support.http import Api, serving
 
 TOKEN = "a-word-that-nobody-guesses"

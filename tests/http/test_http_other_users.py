@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import InvalidInput
-from edgecron.http.limits import Limits
+from edgecron.http.access import Limits
 from edgecron.http.serving import (
     Audience,
     HttpService,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.peers import own_users
-from edgecron.http.limits import Limits, Slot, Slots
+from edgecron.http.access import Limits, Slot, Slots
 from tests.support.http import Api, serving
 
 BOUND_S = 10.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.client import Client
-from edgecron.http.limits import Limits
+from edgecron.http.access import Limits
 from tests.support.engines import Place
 from tests.support.http import Api, EventStream, api_of, serving
 from tests.support.processes import Daemon

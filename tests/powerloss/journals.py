@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgecron.model.choices import Reason
-from edgecron.model.claim import Stream
+from edgecron.model.run import Stream
 from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.journal import Exit, Interrupted, Journal, judge, read_journal
 from edgecron.supervisor.output import OutputKeeper, load_output

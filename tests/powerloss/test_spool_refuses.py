@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model.claim import Stream
+from edgecron.model.run import Stream
 from edgecron.supervisor.output import OutputKeeper, load_output
 from tests.powerloss.faults import Duration, Faults, Op, Trouble
 from tests.powerloss.recorder import recording

@@ -11,8 +11,7 @@ import pytest
 from edgecron.client import Client
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import COMMAND_QUEUE, Status
-from edgecron.model.claim import Stream
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, Stream
 from edgecron.store.contract import Claimant, RunningRow
 from edgecron.supervisor.journal import Exit
 from edgecron.supervisor.output import OutputKeeper

@@ -15,7 +15,7 @@ from edgecron.base.errors import DatabaseBusy, SupervisorUnavailable
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.model.choices import Reason, Status
-from edgecron.model.claim import Claim, Outcome
+from edgecron.model.run import Claim, Outcome
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.statements import Params
 from edgecron.store.sqlite.store import SqliteStore

@@ -20,8 +20,7 @@ from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine, Hosting
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
-from edgecron.model.claim import Claim, Outcome, Output, Stall
-from edgecron.model.run import Reported
+from edgecron.model.run import Claim, Outcome, Output, Reported, Stall
 from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import UNLIMITED, Limits, Removed, Retention, limits_at
 from edgecron.store.contract import ClaimBatch, RunningRow

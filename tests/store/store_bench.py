@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 from edgecron.base.units import from_ms
 from edgecron.model.choices import Cause, Reason, Status
-from edgecron.model.claim import Outcome
-from edgecron.model.run import Execution
+from edgecron.model.run import Execution, Outcome
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, Fire, FirePlan, next_fire

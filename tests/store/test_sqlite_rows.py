@@ -12,7 +12,7 @@ import pytest
 
 from edgecron.base.errors import Unreadable
 from edgecron.model.choices import CatchUp, Status
-from edgecron.model.claim import Output, OutputChunk, Stream
+from edgecron.model.run import Output, OutputChunk, Stream
 from edgecron.store.sqlite.connection import Database
 from tests.store.store_bench import Bench, outcome_of
 from tests.support.specs import make_spec

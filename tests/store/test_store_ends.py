@@ -8,7 +8,7 @@ import pytest
 
 from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, MissedBy, Overlap, Reason, Status
-from edgecron.model.claim import Outcome, Output, OutputChunk, Stream
+from edgecron.model.run import Outcome, Output, OutputChunk, Stream
 from edgecron.store.contract import Ended, Granted
 from tests.store.store_bench import Bench, OpenStore, outcome_of
 from tests.support.clock import FakeClock

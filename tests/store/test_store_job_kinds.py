@@ -16,8 +16,8 @@ import pytest
 from edgecron.client import Client, declaring
 from edgecron.formats.document_values import Wanted
 from edgecron.model.choices import JobKind, Reason, Status
-from edgecron.model.claim import Outcome
 from edgecron.model.job import Job
+from edgecron.model.run import Outcome
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.store.contract import Claimant
 from tests.support.clock import FakeClock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgecron.model.choices import Status
-from edgecron.model.claim import Outcome
+from edgecron.model.run import Outcome
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec

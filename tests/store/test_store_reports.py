@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgecron.model.choices import Overlap, Reason, Status
-from edgecron.model.claim import Outcome
-from edgecron.model.run import Execution, Progress, Reported, progress_text
+from edgecron.model.run import Execution, Outcome, Progress, Reported, progress_text
 from edgecron.store.contract import Granted
 from tests.store.store_bench import Bench, OpenStore, outcome_of
 from tests.support.clock import FakeClock

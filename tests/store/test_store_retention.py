@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgecron.model.choices import Status
-from edgecron.model.claim import Output, OutputChunk, Stream
+from edgecron.model.run import Output, OutputChunk, Stream
 from edgecron.planning.retention import (
     MIB,
     UNLIMITED,

@@ -15,7 +15,7 @@ from typing import Any
 
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.embedding.fake_clock import FakeClock
-from edgecron.model.claim import Output, Stream
+from edgecron.model.run import Output, Stream
 from edgecron.supervisor.control import LIVE, Control
 from edgecron.supervisor.journal import JournalState, Trace, read_journal
 from edgecron.supervisor.launch import StartBy, start

@@ -16,9 +16,9 @@ import pytest
 
 from edgecron.base.clock import SystemClock
 from edgecron.model.choices import Cause, JobKind, Reason, Status
-from edgecron.model.claim import Claim, Outcome
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
+from edgecron.model.run import Claim, Outcome
 from edgecron.supervisor.callable_runner import CallableRunner, Function
 from edgecron.supervisor.calls import Call
 from edgecron.supervisor.runner import RESERVE_MS, Runner

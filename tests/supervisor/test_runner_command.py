@@ -14,9 +14,9 @@ import pytest
 
 from edgecron.base.clock import SystemClock
 from edgecron.model.choices import Cause, JobKind, Reason, StallAction, Status
-from edgecron.model.claim import OUTPUT_CAP_BYTES, Claim, Outcome, error_code_of
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
+from edgecron.model.run import OUTPUT_CAP_BYTES, Claim, Outcome, error_code_of
 from edgecron.supervisor.command_runner import CommandRunner, Part, outcome_of
 from edgecron.supervisor.groups import LeftGroup, end_left_group
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.model.choices import Cause, JobKind
-from edgecron.model.claim import Claim
 from edgecron.model.job import Job
+from edgecron.model.run import Claim
 from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
 from edgecron.supervisor.environment import (
     DEFAULT_PATH,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model.claim import Stream
+from edgecron.model.run import Stream
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.records import EndCause, Flag, Identity
 from tests.supervisor.supervisor_bench import Bell, Bench, children_of

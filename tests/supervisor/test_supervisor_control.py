@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import SupervisorUnavailable
-from edgecron.model.claim import Output, OutputChunk, Stream
+from edgecron.model.run import Output, OutputChunk, Stream
 from edgecron.supervisor import protocol, unix_sockets
 from edgecron.supervisor.control import Control, rest_of
 from edgecron.supervisor.launch import StartBy

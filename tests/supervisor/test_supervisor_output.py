@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.model.claim import Output, Stream
+from edgecron.model.run import Output, Stream
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.output import (
     MAX_CHUNKS,

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from edgecron.engine.state_folder import Doorbell, EngineFiles
-from edgecron.model.claim import OutputChunk
+from edgecron.model.run import OutputChunk
 from edgecron.supervisor import protocol, unix_sockets
 from edgecron.supervisor.protocol import Kind, Phase
 from edgecron.supervisor.state_files import lock_path, prepare_state_dir, socket_path, take_lock

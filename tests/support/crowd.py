@@ -8,7 +8,7 @@ import select
 import signal
 from pathlib import Path
 
-from edgecron.model.claim import Stream
+from edgecron.model.run import Stream
 from tests.support.engines import Place
 from tests.support.processes import BOUND_S, parent_of
 

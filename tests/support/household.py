@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from random import Random
 
 from edgecron.model.choices import JobKind
-from edgecron.model.claim import Stream
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
+from edgecron.model.run import Stream
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.printing import (
     FOR_EVER_S,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.client import Client
-from edgecron.http.limits import Limits
+from edgecron.http.access import Limits
 from edgecron.http.serving import HttpService, TcpPlace
 from tests.support.processes import Daemon
 

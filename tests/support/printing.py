@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from edgecron.model.claim import Output, OutputChunk, Stream
+from edgecron.model.run import Output, OutputChunk, Stream
 
 FOR_EVER_S = 86_400.0  # longer than any timeout
 HOME_FOLDERS = ("anna/documents", "anna/mail", "ben/code", "ben/music", "scans", "shared/recipes")

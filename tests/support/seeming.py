@@ -7,8 +7,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from edgecron.model.choices import JobKind, Reason, Status
-from edgecron.model.claim import Claim, Outcome, Output, OutputChunk, Stall
-from edgecron.model.run import Reported
+from edgecron.model.run import Claim, Outcome, Output, OutputChunk, Reported, Stall
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.journal import Exit, Interrupted, Verdict
 from tests.support.clock import FakeClock

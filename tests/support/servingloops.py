@@ -7,9 +7,9 @@ from pathlib import Path
 import uvicorn
 
 from edgecron.base.peers import own_users
+from edgecron.http.access import Limits
 from edgecron.http.app import application
 from edgecron.http.connections import Server
-from edgecron.http.limits import Limits
 
 
 def server_of(database: Path, *, limits: Limits | None = None) -> Server:

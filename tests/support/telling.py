@@ -13,8 +13,8 @@ from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine
 from edgecron.model.choices import Cause, Status
-from edgecron.model.claim import OutputChunk
 from edgecron.model.listing import RunChoice
+from edgecron.model.run import OutputChunk
 from edgecron.model.schedule import Author, ScheduleSpec
 from edgecron.planning.next_fire import Fire
 from edgecron.planning.retention import UNLIMITED

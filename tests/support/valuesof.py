@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from edgecron.base.units import from_ms
 from edgecron.client.json_forms import hints_of
-from edgecron.model.claim import OutputChunk, Stream
 from edgecron.model.filters import Filter, parse_filter
 from edgecron.model.job import Job
 from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
 from edgecron.model.options import Policies
-from edgecron.model.run import Progress
+from edgecron.model.run import OutputChunk, Progress, Stream
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Trigger

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.model.claim import OutputChunk, Stream
+from edgecron.model.run import OutputChunk, Stream
 from edgecron.tui.output_text import (
     OutputText,
     Place,

@@ -10,7 +10,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from edgecron.model.claim import OutputChunk, Stream
+from edgecron.model.run import OutputChunk, Stream
 from edgecron.tui.output_text import whole_text
 from edgecron.tui.output_view import OutputView
 from edgecron.tui.run_screen import output_title

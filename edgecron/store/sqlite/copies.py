@@ -22,7 +22,7 @@ from edgecron.base.errors import Conflict, DatabaseUnusable, EdgecronError, Sche
 from edgecron.base.paths import list_command
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Reason, Status
-from edgecron.model.claim import Outcome
+from edgecron.model.run import Outcome
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.database_file import APPLICATION_ID, open_alone
 from edgecron.store.sqlite.ends import finish

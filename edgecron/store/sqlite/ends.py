@@ -15,16 +15,18 @@ from typing import Any
 
 from edgecron.base.units import from_ms
 from edgecron.model.choices import REPLACED_MARK, Cause, Hold, Reason, Status
-from edgecron.model.claim import (
+from edgecron.model.measures import DURATION_STEPS_MS, LATE_STEPS_MS
+from edgecron.model.run import (
+    STATE_REFUSED,
     Outcome,
     Output,
     OutputChunk,
+    Reported,
     Stream,
     error_code_of,
+    fits_state,
     rows_affected_of,
 )
-from edgecron.model.measures import DURATION_STEPS_MS, LATE_STEPS_MS
-from edgecron.model.run import STATE_REFUSED, Reported, fits_state
 from edgecron.store.contract import Claimant, ClaimBatch, Decided, Ended, FinishBatch, Requeued
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.follow_ups import follow_up

@@ -14,7 +14,7 @@ from edgecron.base.errors import SENSELESS, InvalidInput
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms, from_ms
 from edgecron.base.values import dataclass
 from edgecron.model.choices import GAVE_UP_MARK, Cause, OnInterrupt, Reason, Status
-from edgecron.model.claim import Outcome
+from edgecron.model.run import Outcome
 from edgecron.planning.admission import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.planning.next_fire import Fire, jitter_of
 from edgecron.store.contract import Broken, Decided, Ended

@@ -12,7 +12,6 @@ from typing import Any
 
 from edgecron.base.errors import SENSELESS
 from edgecron.base.values import NamedTuple
-from edgecron.model.claim import Stall
 from edgecron.model.notices import (
     STALLED,
     Happening,
@@ -21,6 +20,7 @@ from edgecron.model.notices import (
     NoticeEvent,
     Watched,
 )
+from edgecron.model.run import Stall
 from edgecron.planning.notices import Judged, Key
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.notify_rules import has_rules

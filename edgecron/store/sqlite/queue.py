@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from edgecron.model.choices import Cause, Hold, Overlap
-from edgecron.model.claim import Upstream
 from edgecron.model.conditions import Condition
+from edgecron.model.run import Upstream
 from edgecron.planning.admission import (
     LATE_CAUSES,
     is_behind,

@@ -14,8 +14,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import Cause, JobKind, Reason, Status
 from edgecron.model.engine import EngineInfo
 from edgecron.model.job import Job
-from edgecron.model.option_types import Option, OptionType
-from edgecron.model.options import JOB_OPTIONS, POLICIES, Policies
+from edgecron.model.options import JOB_OPTIONS, POLICIES, Option, OptionType, Policies
 from edgecron.model.run import Execution, read_progress
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
 from edgecron.planning.windows import Windows, excludes, find_windows
