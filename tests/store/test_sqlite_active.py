@@ -79,3 +79,15 @@ def test_what_is_held_back_is_left_out_of_the_next_page(bench: Bench) -> None:
     names = {one.id: one.name for one in bench.store.find_schedules()}
     started = sorted(names[one.schedule_id] for one in batch.granted)
     assert started == ["free", "full", "grouped"]
+
+
+def test_a_large_batch_has_no_other_statement_compiled_again(bench: Bench) -> None:
+    for number in range(50):
+        bench.add(make_spec(f"s{number}"))
+    before = 0
+    for _ in range(3):
+        bench.clock.advance_ms(60_000)
+        before = bench.store.connection.cache_stats()["misses"]
+        bench.end(*bench.fire().granted)
+
+    assert bench.store.connection.cache_stats()["misses"] == before

@@ -189,6 +189,9 @@ def _file_system_of(folder: Path, mounts: Path) -> str | None:
 
 APPLICATION_ID = 0x65646763  # 'edgc'
 _PAGE_BYTES = 1024  # measured: 0.3 times the bytes per run that 4096 writes
+# The most that apsw allows (default: 100). Each row of a batch uses a place of this cache. If a
+# batch uses all places, every other statement is compiled again: 3 ms for each pass.
+_STATEMENTS = 512
 _LEAST_SQLITE = (3, 51, 3)  # earlier ones can corrupt a WAL that two connections reset at once
 
 
@@ -198,6 +201,7 @@ def open_file(path: Path) -> apsw.Connection:
     return apsw.Connection(
         str(path.parent.resolve() / path.name),
         flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW,
+        statementcachesize=_STATEMENTS,
     )
 
 
