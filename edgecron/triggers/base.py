@@ -6,10 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import ClassVar
 
 from edgecron.base.checks import check_aware
 from edgecron.base.units import from_ms, to_ms
+from edgecron.triggers.tzif import History
+from edgecron.triggers.zones import LOCAL, local_history
 
 # Instants that a datetime can hold in any zone. No plan time lies outside them.
 EARLIEST_MS = -62_135_510_400_000  # 0001-01-02T00:00:00Z
@@ -117,6 +120,9 @@ class Trigger(ABC):
         return f"<{type(self).__name__} {self.text!r}{zone}>"
 
 
+_OF_ZONES = (TriggerKind.CRON, TriggerKind.ONCE_IN)  # Their times depend on the zone.
+
+
 class Triggers:
     """The triggers of one schedule together, in the order in which they were written.
 
@@ -125,17 +131,27 @@ class Triggers:
 
     def __init__(self, triggers: Sequence[Trigger]) -> None:
         self.triggers = tuple(dict.fromkeys(triggers))
+        self._is_local = any(
+            one.timezone == LOCAL and one.kind in _OF_ZONES for one in self.triggers
+        )
+        # The last answer: schedules with the same triggers are due together, and ask the same.
+        self._newest: tuple[int, History | None, tuple[int, str] | None] | None = None
 
     def __repr__(self) -> str:
         return f"<Triggers {[trigger.text for trigger in self.triggers]}>"
 
     def next_with_source(self, ms: int) -> tuple[int, str] | None:
         """Find the first plan time strictly later than `ms`, and the text of its first trigger."""
+        zone = local_history() if self._is_local else None
+        newest = self._newest
+        if newest is not None and newest[0] == ms and newest[1] is zone:
+            return newest[2]
         best: tuple[int, str] | None = None
         for trigger in self.triggers:
             found_ms = trigger.next_after_ms(ms)
             if found_ms is not None and (best is None or found_ms < best[0]):
                 best = found_ms, trigger.text
+        self._newest = ms, zone, best
         return best
 
     def next_after_ms(self, ms: int) -> int | None:
@@ -205,8 +221,14 @@ class Triggers:
 
 
 def combine(triggers: Sequence[Trigger]) -> Triggers:
-    """Combine the triggers of one schedule. Equal ones count once; none at all never fires."""
-    return Triggers(triggers)
+    """Combine the triggers of one schedule. Equal ones count once; none at all never fires.
+
+    Schedules with the same triggers share the result.
+    """
+    return _combine(tuple(triggers))
+
+
+_combine = lru_cache(maxsize=2048)(Triggers)
 
 
 def _count(counted: tuple[int, Trigger]) -> int:

@@ -197,3 +197,12 @@ def test_any_text_is_a_trigger_or_refused_and_never_anything_else(text: str) -> 
         assert parse_trigger(trigger.text, "Europe/Berlin", "backup") == trigger
         assume(trigger.next_after_ms(0) is not None)
         assert trigger.count_ms(0, trigger.next_after_ms(0) or 0) == 1
+
+
+def test_schedules_with_the_same_triggers_share_the_work_of_their_next_time() -> None:
+    at_ms = ms("2026-07-01T00:00:00Z")
+    first, second = (combine([parse_trigger("0 9 * * *")]) for _ in range(2))
+
+    assert first.next_with_source(at_ms) is second.next_with_source(at_ms)
+    assert first.next_with_source(at_ms + DAY_MS) == (ms("2026-07-02T09:00:00Z"), "0 9 * * *")
+    assert first.next_with_source(at_ms) == (ms("2026-07-01T09:00:00Z"), "0 9 * * *")
