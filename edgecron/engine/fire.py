@@ -108,6 +108,11 @@ class Firing:
         """How long waiting runs still go before due fires; 0 if they don't."""
         return max(0, self._rest_until_ms - self._clock.monotonic_ms())
 
+    @property
+    def is_paced(self) -> bool:
+        """Whether passes that fire follow each other closely."""
+        return self._pace_until_ms > self._clock.monotonic_ms()
+
     def find_wake_ms(
         self,
         hold: Hold,

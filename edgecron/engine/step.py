@@ -18,7 +18,7 @@ from edgecron.engine.clock_watch import ClockWatch
 from edgecron.engine.conditions import ConditionWatch, NoReports, Reports
 from edgecron.engine.events import EventKind, EventReporter, Report
 from edgecron.engine.finish import HOLD_MS, Finishing
-from edgecron.engine.fire import CHUNK, Firing
+from edgecron.engine.fire import CHUNK, FIRST_CHUNK, Firing
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, Registration
 from edgecron.engine.recovery import Recovered, Recovery
@@ -395,7 +395,9 @@ class Engine:
         """Load and compile what fires next, so that the fire itself need not."""
         if not self._is_prepared and not self._firing.rest_ms:
             queues, offers = self.settings.queues, self._claimer.offers
-            self._schedules.load(self._store.upcoming(queues, limit=CHUNK, offers=offers))
+            # A pass that follows closely fires few schedules, and prepares what comes after it.
+            limit = FIRST_CHUNK if self._firing.is_paced else CHUNK
+            self._schedules.load(self._store.upcoming(queues, limit=limit, offers=offers))
             self._is_prepared = True
 
     def find_next(self) -> tuple[str, int] | None:
