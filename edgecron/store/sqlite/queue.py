@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from edgecron.model.choices import Cause, Hold, Overlap
 from edgecron.model.conditions import Condition
@@ -46,6 +48,7 @@ from edgecron.store.sqlite.waiting_rows import (
 
 # These run in sequence, were started manually, or have begun before: they replace no run.
 _REPLACE_NOTHING = frozenset({Cause.CATCH_UP, Cause.BACKFILL, Cause.MANUAL, Cause.RETRY})
+_TOKEN_BYTES = 8
 
 
 def claim_queued(
@@ -124,6 +127,7 @@ class _Filler:
         self.decided: list[Decided] = []
         self.has_replaced = False
         self.broken: list[Broken] = []
+        self._starting: list[QueuedRow] = []  # counted, and not written yet
         self._has_followers = False  # rows that the walk might have passed already
 
     def give_up(self) -> None:
@@ -151,6 +155,7 @@ class _Filler:
 
     def _find_next_late(self) -> dict[int, LateKey]:
         # A late run that can't start must not take the turn of one that can.
+        self._write_starts()
         self._blocked.find_all_keys(self._database)
         return find_next_late(
             self._database,
@@ -185,6 +190,13 @@ class _Filler:
                 self._start_or_wait(row)
             if counts.places <= 0:
                 break
+        self._write_starts()
+
+    def _write_starts(self) -> None:
+        """Write the decided starts together, in half of the time that each takes by itself."""
+        starting, self._starting = self._starting, []
+        if starting:
+            self.granted += _start(self._database, starting, self._claimant, self._now_ms)
 
     def _has_room(self, row: QueuedRow) -> bool:
         """Whether a row can run now; if not, note which other rows are held back too."""
@@ -221,6 +233,7 @@ class _Filler:
         if self._find_unmet(row) is not None:
             return
         limit = running_limit(row.overlap, row.max_running) or 1
+        self._write_starts()  # One of these might be what it replaces.
         if ask_for_place(
             self._database, row.key, by=row.execution_id, limit=limit, now_ms=self._now_ms
         ):
@@ -263,14 +276,13 @@ class _Filler:
             else:
                 self._note(wait_for_condition(self._database, row, unmet, until_ms=until_ms))
             return
-        grant = _start_queued(self._database, row, self._claimant, self._now_ms)
-        if grant is not None:
-            self._counts.count_start(row.key, row.group, row.cause, is_backfill=row.is_backfill)
-            self.granted.append(grant)
+        self._counts.count_start(row.key, row.group, row.cause, is_backfill=row.is_backfill)
+        self._starting.append(row)
 
     def _note(self, one: Decided) -> None:
         self.decided.append(one)
         if one.reason is not None:  # Given up: its fire has ended.
+            self._write_starts()  # What follows counts running runs.
             self.broken += give_back_unmet(self._database, one.execution_id, now_ms=self._now_ms)
             ended = follow_up_withdrawn(self._database, one.execution_id, now_ms=self._now_ms)
             self.decided.extend(ended.decided)
@@ -299,52 +311,81 @@ class _Filler:
             self._note(wait_for_window(self._database, row, opens_ms=opens_ms))
 
 
-def _start_queued(
-    database: Database, row: QueuedRow, claimant: Claimant, now_ms: int
-) -> Granted | None:
-    token = os.urandom(8).hex()
-    [(fence,)] = database.returning_all(
-        """UPDATE schedules SET fence = max(fence + 1, :now) WHERE id = :id RETURNING fence""",
-        {"id": row.schedule_id, "now": now_ms},
-    )
-    found = database.returning(
+def _start(
+    database: Database, rows: Sequence[QueuedRow], claimant: Claimant, now_ms: int
+) -> list[Granted]:
+    """Let queued rows run, in this order. The transaction has read them."""
+    fences = _take_fences(database, Counter(row.schedule_id for row in rows), now_ms)
+    tokens = os.urandom(_TOKEN_BYTES * len(rows)).hex()
+    written = []
+    for place, row in enumerate(rows):
+        first = 2 * _TOKEN_BYTES * place
+        written.append(
+            {
+                "place": place,
+                "id": row.execution_id,
+                "revision": row.revision,
+                "now": now_ms,
+                "fence": next(fences[row.schedule_id]),
+                "stale": now_ms + STALE_MS,
+                "engine": claimant.engine_id,
+                "supervisor": claimant.supervisor_id,
+                "token": tokens[first : first + 2 * _TOKEN_BYTES],
+            }
+        )
+    found = database.returning_each(
         """UPDATE executions SET status = 'running', claimed_at = :now, heartbeat_at = :now,
                stale_after = :stale, started_at = :now, fence = :fence, revision = :revision,
                engine_id = :engine, error_msg = NULL,
                supervisor_id = :supervisor, lease_token = :token
            WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
-           RETURNING plan_at, due_at, fire_key, cause, attempt, max_attempts, payload, timeout_s""",
-        {
-            "id": row.execution_id,
-            "revision": row.revision,
-            "now": now_ms,
-            "fence": fence,
-            "stale": now_ms + STALE_MS,
-            "engine": claimant.engine_id,
-            "supervisor": claimant.supervisor_id,
-            "token": token,
-        },
+           RETURNING :place, plan_at, due_at, fire_key, cause, attempt, max_attempts, payload,
+               timeout_s""",
+        written,
     )
-    if found is None:
-        return None
-    return Granted(
-        execution_id=row.execution_id,
-        lease_token=token,
-        schedule_id=row.schedule_id,
-        revision=row.revision,
-        plan_ms=found[0],
-        due_ms=found[1],
-        fire_key=found[2],
-        cause=Cause(found[3]),
-        attempt=found[4],
-        max_attempts=found[5],
-        scope_kind=row.scope_kind,
-        scope_id=row.scope_id,
-        payload=found[6],
-        timeout_s=found[7],
-        fence=fence,
-        upstream=_find_upstream(database, found[2]),
+    return [
+        Granted(
+            execution_id=rows[place].execution_id,
+            lease_token=written[place]["token"],
+            schedule_id=rows[place].schedule_id,
+            revision=rows[place].revision,
+            plan_ms=plan_ms,
+            due_ms=due_ms,
+            fire_key=fire_key,
+            cause=Cause(cause),
+            attempt=attempt,
+            max_attempts=max_attempts,
+            scope_kind=rows[place].scope_kind,
+            scope_id=rows[place].scope_id,
+            payload=payload,
+            timeout_s=timeout_s,
+            fence=written[place]["fence"],
+            upstream=_find_upstream(database, fire_key),
+        )
+        for (
+            place,
+            plan_ms,
+            due_ms,
+            fire_key,
+            cause,
+            attempt,
+            max_attempts,
+            payload,
+            timeout_s,
+        ) in found
+    ]
+
+
+def _take_fences(
+    database: Database, wanted: Mapping[int, int], now_ms: int
+) -> dict[int, Iterator[int]]:
+    """Take a fence for each start, by schedule; fences rise from start to start."""
+    found = database.returning_each(
+        """UPDATE schedules SET fence = max(fence + 1, :now) + :count - 1 WHERE id = :id
+           RETURNING id, fence""",
+        [{"id": id_, "count": count, "now": now_ms} for id_, count in wanted.items()],
     )
+    return {id_: iter(range(fence - wanted[id_] + 1, fence + 1)) for id_, fence in found}
 
 
 def _find_upstream(database: Database, fire_key: str) -> Upstream | None:
