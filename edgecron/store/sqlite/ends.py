@@ -171,22 +171,24 @@ _END = f"""UPDATE executions SET status = :status, exit_code = :exit_code,
     WHERE id = :id AND lease_token = :token AND status = 'running'
     RETURNING id, lease_token, schedule_id, reason,
         iif(cause IN ('catch_up', 'backfill'), NULL, max(0, started_at - due_at))"""
+# For `count` runs of a schedule that ended alike one after the other; the rest is of the last one.
 _COUNT = """UPDATE schedules SET last_execution_id = :execution, last_status = :status,
         last_run_at = :ran, last_error = :error,
         last_success_at = iif(:status = 'success',
             max(coalesce(last_success_at, :finished), :finished), last_success_at),
-        run_count = run_count + 1,
-        success_count = success_count + (:status = 'success'),
-        failed_count = failed_count + (:status = 'failed'),
-        cancelled_count = cancelled_count + (:status = 'cancelled'),
-        interrupted_count = interrupted_count + (:status = 'interrupted'),
+        run_count = run_count + :count,
+        success_count = success_count + :count * (:status = 'success'),
+        failed_count = failed_count + :count * (:status = 'failed'),
+        cancelled_count = cancelled_count + :count * (:status = 'cancelled'),
+        interrupted_count = interrupted_count + :count * (:status = 'interrupted'),
         duration_counts = iif(:took IS NULL, duration_counts, json_set(
-            duration_counts, :took, coalesce(duration_counts ->> :took, 0) + 1)),
+            duration_counts, :took, coalesce(duration_counts ->> :took, 0) + :count)),
         duration_sum_ms = duration_sum_ms + coalesce(:duration, 0),
         late_counts = iif(:started IS NULL, late_counts, json_set(
-            late_counts, :started, coalesce(late_counts ->> :started, 0) + 1)),
+            late_counts, :started, coalesce(late_counts ->> :started, 0) + :count)),
         late_sum_ms = late_sum_ms + coalesce(:late, 0)
     WHERE id = :id"""
+_ALIKE = ("id", "status", "took", "started")  # of runs that one statement can count
 # A function that had nothing to do changes nothing else: its last run remains the one before.
 _COUNT_DECLINED = """UPDATE schedules SET run_count = run_count + 1,
         skipped_count = skipped_count + 1, duration_sum_ms = duration_sum_ms + :duration
@@ -358,8 +360,26 @@ def _finish_simple(database: Database, ends: Sequence[_End], now_ms: int) -> lis
         _write_more(database, outcome, output, schedule_id=row[0])
         counted.append(_count_columns(row[0], outcome, late_ms=row[2], now_ms=now_ms))
         written.append(Ended(reason=None if row[1] is None else Reason(row[1])))
-    database.change_many(_COUNT, counted)
+    database.change_many(_COUNT, _together(counted))
     return written
+
+
+def _together(counted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Count runs that ended alike one after the other in one statement."""
+    found: list[dict[str, Any]] = []
+    for one in counted:
+        before = found[-1] if found else None
+        if before is None or any(one[key] != before[key] for key in _ALIKE):
+            found.append(one)
+            continue
+        found[-1] = {
+            **one,
+            "count": before["count"] + 1,
+            "finished": max(before["finished"], one["finished"]),
+            "duration": (before["duration"] or 0) + (one["duration"] or 0),
+            "late": (before["late"] or 0) + (one["late"] or 0),
+        }
+    return found
 
 
 def _finish_one(
@@ -418,6 +438,7 @@ def _count_columns(
 ) -> dict[str, Any]:
     took_ms = outcome.duration_ms
     return {
+        "count": 1,
         "took": None if took_ms is None else f'$."{step_of(took_ms, DURATION_STEPS_MS)}"',
         "duration": took_ms,
         "started": None if late_ms is None else f'$."{step_of(late_ms, LATE_STEPS_MS)}"',
