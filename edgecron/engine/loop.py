@@ -29,9 +29,11 @@ from edgecron.model.choices import OnShutdown
 
 GROUP_MS = 50  # ends that come within this time are recorded in one transaction
 # The same for requests that come right after one another: a millisecond for each that the last pass
-# started, within these bounds. A pass costs as much as starting a dozen runs.
+# started, and this many times as long as it took, within these bounds. A pass costs as much as
+# starting a dozen runs, and programs that enqueue wait while it has the lock or the interpreter.
+_STREAM_REST = 3
 _LEAST_STREAM_MS = 5
-_MOST_STREAM_MS = 25
+_MOST_STREAM_MS = 50
 _LOOK_MS = 1_000  # how often a stopping engine looks at runs that it waits for
 _END_MS = 10_000  # how long it waits for stopped runs after the longest kill grace
 _TROUBLE_MS = (100, 250, 500, 1000, 2000)  # pauses while the database can't be used
@@ -134,11 +136,13 @@ class Loop:
                     self._report(EventKind.STATE_RESTORED)
                 if self._troubles:
                     self._engine.mend()
+                begun_ms = self._clock.monotonic_ms()
                 step = self._engine.step()
+                took_ms = self._clock.monotonic_ms() - begun_ms
                 self._engine.tidy()
                 self._note_health()
                 self._feed_watchdog()
-                self._sleep(step.wake_ms, claimed=step.claimed)
+                self._sleep(step.wake_ms, stream_ms=_find_stream_ms(step.claimed, took_ms))
             except (DatabaseGone, SchemaTooNew) as error:
                 # Waiting is useless: nobody else writes to this file any more, and only a newer
                 # edgecron can use an upgraded one.
@@ -149,12 +153,15 @@ class Loop:
                 self._wait_for_health(error)
         self._leave()
 
-    def _sleep(self, wake_ms: int | None, *, claimed: int) -> None:
-        """Sleep until there is something to do."""
+    def _sleep(self, wake_ms: int | None, *, stream_ms: int) -> None:
+        """Sleep until there is something to do.
+
+        If there is something already, wait `stream_ms` for more of it.
+        """
         if self._hear():
-            if claimed:
+            if stream_ms:
                 # A client makes one request after the other, and will continue.
-                self._let_more_come(wake_ms, claimed=claimed)
+                self._let_more_come(wake_ms, stream_ms=stream_ms)
             return
         if wake_ms is None or wake_ms > self._clock.now_ms():
             self._engine.prepare()
@@ -246,7 +253,7 @@ class Loop:
             until_ms = min(until_ms, wake_ms)
         self._sleeper.wait([self.doorbell.fileno()], until_ms=until_ms)
 
-    def _let_more_come(self, wake_ms: int | None, *, claimed: int) -> None:
+    def _let_more_come(self, wake_ms: int | None, *, stream_ms: int) -> None:
         """Wait a moment for further requests, which then share one transaction.
 
         Clients wait for our transactions as we do for theirs. Do not wait while all places are
@@ -254,7 +261,6 @@ class Loop:
         """
         runners = self._engine.runners
         if len(runners) - len(runners.collect()) < self._settings.places:
-            stream_ms = min(max(claimed, _LEAST_STREAM_MS), _MOST_STREAM_MS)
             until_ms = self._clock.now_ms() + stream_ms
             self._sleeper.wait([], until_ms=until_ms if wake_ms is None else min(until_ms, wake_ms))
 
@@ -402,6 +408,13 @@ class Loop:
 
     def _report(self, kind: EventKind, details: dict[str, object] | None = None) -> None:
         self._engine.events.report(kind, details=details)
+
+
+def _find_stream_ms(claimed: int, took_ms: int) -> int:
+    """How long to wait for further requests after a pass; 0 if it claimed nothing."""
+    if not claimed:
+        return 0
+    return min(max(_LEAST_STREAM_MS, claimed, _STREAM_REST * took_ms), _MOST_STREAM_MS)
 
 
 def _earliest(*times_ms: int | None) -> int | None:

@@ -122,6 +122,21 @@ def test_who_asks_for_one_run_after_the_other_has_some_of_them_begin_together(
     assert [run.status for run in sleepy.client.history()] == [Status.RUNNING] * 2
 
 
+@pytest.mark.parametrize(("count", "wait_ms"), [(1, 5), (12, 12), (60, 50)])
+def test_the_more_runs_a_pass_starts_the_more_may_come_to_the_next(
+    sleepy: Sleepy, count: int, wait_ms: int
+) -> None:
+    sleepy.engine = sleepy.world.engines[sleepy.world.start_engine(max_running=60)][0]
+    for number in range(count):
+        sleepy.add(f"s{number}", "every 90m")
+        sleepy.client.run_now(f"s{number}")
+    sleepy.doorbell.ring()
+
+    sleeper = sleepy.run(nothing)
+
+    assert sleeper.waits[0] == START_MS + wait_ms
+
+
 def test_a_wake_up_does_not_wait_for_more_where_nothing_was_claimed(sleepy: Sleepy) -> None:
     sleepy.add("mine", "every 90m")
     sleepy.doorbell.ring()
