@@ -129,7 +129,11 @@ class _Ticket:
         self.wish = wish
         self.answer: list[int] | Exception | None = None
         self.is_leader = False
-        self.ready = threading.Event()
+        self.ready: threading.Event | None = None  # set when another thread has written for it
+
+    def wake(self) -> None:
+        if self.ready is not None:
+            self.ready.set()
 
 
 class Enqueuer:
@@ -184,9 +188,10 @@ class Enqueuer:
             if not self._is_writing:
                 self._is_writing = True
                 return True
+            ready = ticket.ready = threading.Event()
             self._waiting.append(ticket)
         try:
-            ticket.ready.wait()
+            ready.wait()
         except BaseException:  # A signal ended the wait: do not let others wait for this thread.
             with self._lock:
                 is_first = ticket.is_leader
@@ -209,7 +214,7 @@ class Enqueuer:
             self._is_writing = following is not None
             if following is not None:
                 following.is_leader = True
-                following.ready.set()
+                following.wake()
 
     def _write(self, together: list[_Ticket]) -> None:
         """Write the runs of these threads, and wake them."""
@@ -228,4 +233,4 @@ class Enqueuer:
             raise
         finally:
             for one in together[1:]:
-                one.ready.set()
+                one.wake()

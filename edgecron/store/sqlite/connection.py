@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import apsw
@@ -234,7 +234,8 @@ class Database(Statements):
         self.check_file()
         self._logs.check()
         failures_before = self._busy_wait.failures
-        with self.in_use, translated_errors(self.path), self._syncing(is_synced):
+        syncing = nullcontext() if is_synced else self._unsynced()
+        with self.in_use, translated_errors(self.path), syncing:
             self._connection.execute("BEGIN IMMEDIATE")
             self._was_locked = self._busy_wait.failures > failures_before
             changes_before = self._connection.total_changes()
@@ -251,11 +252,8 @@ class Database(Statements):
         self._busy_wait.failures -= noted
 
     @contextmanager
-    def _syncing(self, is_synced: bool) -> Iterator[None]:
-        """Let commits wait for the disk or not; SQLite refuses a change within a transaction."""
-        if is_synced:
-            yield
-            return
+    def _unsynced(self) -> Iterator[None]:
+        """Let commits not wait for the disk; SQLite refuses a change within a transaction."""
         self._connection.execute("PRAGMA synchronous = NORMAL")
         try:
             yield
