@@ -129,7 +129,7 @@ def _cause_words(run: Execution, spec: ScheduleSpec | None, *, zone: tzinfo, now
         "schedule": f"it was planned for {plan}{by}{moved}{again}"
         f"{_covered_words(run, zone=zone, now=now)}",
         "catch_up": f"it catches up the missed time {plan}{by}{moved}{_missed_words(run)}",
-        "manual": "a user started it manually",
+        "manual": "a user or a program started it",
         "retry": f"attempt {run.attempt - 1} of {plan} did not succeed"
         f" (this is attempt {run.attempt} of {run.max_attempts})",
         "boot": "the machine booted",

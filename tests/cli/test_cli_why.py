@@ -134,7 +134,7 @@ def test_the_words_are_those_of_a_person(edgecron: Edgecron, backup: str) -> Non
 
     assert nothing.out.startswith("It has not run yet, and no time was skipped.\nNext: ")
     assert last.out.startswith("Run 1 started at ")
-    assert "because a user started it manually; it succeeded" in last.out
+    assert "because a user or a program started it; it succeeded" in last.out
     assert run.out == last.out.partition("Next: ")[0]
     assert "because run 1 ended, and the schedule follows it" in edgecron("why", "after-it").out
 
@@ -193,7 +193,7 @@ def test_of_many_runs_of_one_time_the_last_five_are_told(edgecron: Edgecron) -> 
     said = edgecron("why", "poll", run["plan_at"])
 
     assert said.out.startswith("Of 7 runs these are the last; see ")
-    assert said.out.count("because a user started it manually") == 5
+    assert said.out.count("because a user or a program started it") == 5
 
 
 def test_what_is_asked_wrongly_is_told(edgecron: Edgecron, backup: str) -> None:

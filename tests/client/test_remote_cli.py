@@ -73,7 +73,7 @@ def test_a_schedule_lives_its_life_from_afar(edgecron: Edgecron, url: str) -> No
     [ran] = edgecron("history", "life", "--json").json
     assert (ran["status"], ran["cause"]) == ("success", "manual")
     assert edgecron("logs", "life", "--stream", "stdout").out == "out\n"
-    assert "because a user started it manually" in edgecron("why", "life").out
+    assert "because a user or a program started it" in edgecron("why", "life").out
     assert url in edgecron("status").out
     assert edgecron("status", "--json").json[0]["engines"][0]["alive"]
     assert edgecron("stats").code == 0
