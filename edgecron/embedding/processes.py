@@ -57,8 +57,11 @@ def _home_of(function: Callable[..., Any], *, name: str) -> str:
 
 def is_typed(function: Callable[..., Any]) -> bool:
     """Report whether a function was typed at a prompt or in a notebook, so it has no file."""
-    if getattr(function, "__module__", None) != "__main__":
-        return False
+    return getattr(function, "__module__", None) == "__main__" and is_interactive()
+
+
+def is_interactive() -> bool:
+    """Report whether the program is typed at a prompt or in a notebook."""
     return getattr(sys.modules["__main__"], "__file__", None) is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from inspect import iscoroutinefunction, signature
 from pathlib import Path
@@ -18,7 +19,7 @@ from edgecron.base.units import MAX_DURATION_MS
 from edgecron.embedding.adding import Adding
 from edgecron.embedding.event_loops import Loops, beside
 from edgecron.embedding.events import RunEvent, log_end, wants_of
-from edgecron.embedding.processes import is_child, process_part
+from edgecron.embedding.processes import is_child, is_interactive, process_part
 from edgecron.embedding.subscriptions import EventStream, Subscribers, Subscription
 from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
 from edgecron.planning.retention import Retention
@@ -129,6 +130,8 @@ class Scheduler(Adding):
         self._held: ScheduleChanges | None = None  # held open until the engine has it open, too
         self._watchdog: Watchdog | None = None  # of the service manager, if there is one
         reset_in_children(self)
+        if is_interactive():
+            self._warn_of_another()
 
     def __repr__(self) -> str:
         state = "running" if self.is_running else "not running"
@@ -325,6 +328,17 @@ class Scheduler(Adding):
         stop_at_exit(self)
         self._subscribers.resume()
         return engine
+
+    def _warn_of_another(self) -> None:
+        """Warn if another Scheduler of our name runs here: it does not get our functions."""
+        for other in list(_started):
+            if other.is_running and (other.path, other.queue) == (self.path, self.queue):
+                warnings.warn(
+                    f"another Scheduler {self.name!r} of {self.path} runs in this process, and it"
+                    " does not run the functions of this one: use that one, or stop() it before"
+                    " you make another; if you have no variable for it, restart the kernel",
+                    stacklevel=3,
+                )
 
     def _refuse_other_functions(self) -> None:
         """Raise Conflict if another Scheduler of our name runs here and has other functions.

@@ -71,3 +71,42 @@ def test_a_run_goes_on_when_the_wait_for_it_is_interrupted(tmp_path: Path) -> No
     )
 
     assert printed.splitlines() == ["interrupted", "loaded"]
+
+
+def test_a_second_scheduler_beside_a_running_one_warns(tmp_path: Path) -> None:
+    again = (
+        "import warnings\nwith warnings.catch_warnings(record=True) as found:\n"
+        "  warnings.simplefilter('always')\n  second = Scheduler('notebook.db')\n"
+        "print([str(one.message) for one in found], [one.filename for one in found])"
+    )
+    printed = run_cells(
+        tmp_path,
+        _FIRST,
+        again,
+        "scheduler.start()",
+        again,
+        "scheduler.stop()",
+        again,
+    )
+
+    assert printed.splitlines()[::2] == ["[] []", "[] []"]
+    [warned] = printed.splitlines()[1::2]
+    assert "another Scheduler 'notebook' of " in warned
+    assert "use that one, or stop() it before you make another" in warned
+    assert warned.endswith("['<cell>']")
+
+
+def test_middleware_that_is_typed_again_replaces_the_former_one(tmp_path: Path) -> None:
+    around = "@scheduler.middleware\ndef around(run):\n  print({!r})\n  yield"
+    other = "@scheduler.middleware\ndef inner(run):\n  print('inner')\n  yield"
+    printed = run_cells(
+        tmp_path,
+        _FIRST,
+        around.format("old"),
+        other,
+        around.format("new"),
+        "@scheduler.task()\ndef load(): return 'loaded'\nscheduler.start()",
+        "print(load.enqueue().get(20))\nscheduler.stop()",
+    )
+
+    assert printed.splitlines() == ["new", "inner", "loaded"]
