@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
-from edgecron.base.errors import EdgecronError, NotFound, Unreadable
+from edgecron.base.errors import EdgecronError, InvalidInput, NotFound, Unreadable
+from edgecron.base.paths import database_path, is_root
 from edgecron.base.safetext import clean
 from edgecron.base.units import format_duration_ms, format_ms, from_ms
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import Message
+from edgecron.formats.config import PREFIX, load
 from edgecron.model.choices import Reason, Status
 from edgecron.model.notices import STALLED, Incident, NewNotice, Notice, NoticeEvent
 from edgecron.store.sqlite.notices import find_engine_end
@@ -29,6 +35,22 @@ _TAIL_LINES = 20
 _TAIL_BYTES = 8 * 1024
 
 
+def command_words(database: Path) -> str:
+    """Return the program as a shell of this machine calls it for a database.
+
+    With --db, unless this user's own default is that file. Another user has another default than
+    root, so notices of root always name the file.
+    """
+    # The engine's own variables are not those of the shell.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    with suppress(InvalidInput):
+        given = load(environ=environ).find("database")
+        usual = database_path(None if given is None else str(given.text), environ=environ)
+        if not is_root() and usual == database:
+            return "edgecron"
+    return f"edgecron --db {quote(str(database))}"
+
+
 def has_living_engine(client: Client) -> bool:
     """Return whether an engine of the database is running."""
     return any(state.is_alive for state in client.engines())
@@ -41,12 +63,13 @@ class NoticeContents:
         self._client = client
         self._host = clean(socket.gethostname())[:60]
         self._zone = load_zone("local")
+        self._command = command_words(client.path)
 
     def message_of(self, notices: Sequence[Notice], message_id: str) -> Message:
         """Return the message that tells people of notices of one rule."""
         held = sum(one.status == "held" for one in notices)
         subject = message_subject(notices, host=self._host)
-        text = message_text(notices, held=held, zone=self._zone)
+        text = message_text(notices, held=held, zone=self._zone, command=self._command)
         return Message(
             id=message_id,
             subject=subject,
@@ -136,12 +159,12 @@ class NoticeContents:
             return {
                 "title": "the engine is stalled",
                 "engine_status": STALLED,
-                "sentence": f"{sentence} See: edgecron doctor",
+                "sentence": f"{sentence} See: {self._command} doctor",
             }
         words = "was stopped" if status == "stopped" else "ended without being stopped"
         title = f"the engine {words}"
         sentence = f"The engine (pid {pid}) {words} at {self._time(notice.at_ms)}."
-        more = " Due runs wait until an engine is running: edgecron daemon"
+        more = f" Due runs wait until an engine is running: {self._command} daemon"
         return {
             "title": title,
             "engine_status": status,

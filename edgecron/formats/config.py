@@ -29,16 +29,16 @@ FILE_VARIABLE = "EDGECRON_CONFIG"
 DEFAULT = "default"  # in place of what gave a setting
 NO_FILE = "none"  # in place of a file: neither the user's nor the system's is read
 _OTHER_VARIABLES = {"database": "EDGECRON_DB"}
-_PREFIX = "EDGECRON_"
+PREFIX = "EDGECRON_"
 SECTION_NAMES = ("limits", "defaults", "retention", "dashboard", "daemon")
-_SECTION_VARIABLES = tuple(f"{_PREFIX}{section.upper()}_" for section in SECTION_NAMES)
+_SECTION_VARIABLES = tuple(f"{PREFIX}{section.upper()}_" for section in SECTION_NAMES)
 # Variables of the release before, by their new names.
 _FORMER_VARIABLES: Mapping[str, str] = {"EDGECRON_DEFAULTS_MAX_LATE": "EDGECRON_DEFAULTS_GRACE"}
 _COMMON_VARIABLES = ("EDGECRON_DB", "EDGECRON_URL", "EDGECRON_TOKEN_FILE", FILE_VARIABLE)
 
 # A job has these, and so has a command that it calls; the last one is the single binary's.
 _GIVEN_VARIABLES = frozenset(
-    f"{_PREFIX}{name}"
+    f"{PREFIX}{name}"
     for name in (
         *("SCHEDULE", "RUN_ID", "RUN_MARK", "PLAN_AT", "ATTEMPT", "CAUSE", "SCOPE_KIND"),
         *("SCOPE_ID", "IDEMPOTENCY_KEY", "PAYLOAD", "RESULT", "FENCE", "UPSTREAM_NAME"),
@@ -210,7 +210,7 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
     given = [
         name
         for name in environ
-        if name.startswith(_SECTION_VARIABLES if is_in_run else _PREFIX)
+        if name.startswith(_SECTION_VARIABLES if is_in_run else PREFIX)
         and environ[name]
         and name not in _COMMON_VARIABLES
         and name not in _GIVEN_VARIABLES
@@ -238,9 +238,9 @@ def _find_meant(name: str, known: Mapping[str, str]) -> str | None:
     """Find the variable that was probably meant, by its name with or without the section."""
     from edgecron.base.checks import suggest
 
-    word = name.removeprefix(_PREFIX)
+    word = name.removeprefix(PREFIX)
     by_own_name = {key.rpartition(".")[2].upper(): variable for variable, key in known.items()}
-    words = {variable.removeprefix(_PREFIX): variable for variable in (*known, FILE_VARIABLE)}
+    words = {variable.removeprefix(PREFIX): variable for variable in (*known, FILE_VARIABLE)}
     close = suggest(word, words)
     # A short name, such as BD for DB, has too few letters to be compared without the prefix.
     whole = suggest(name, words.values(), cutoff=0.9)

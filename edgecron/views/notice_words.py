@@ -55,18 +55,21 @@ def message_subject(notices: Sequence[Notice], *, host: str) -> str:
     return f"[{host}] {len(notices)} notices: {shown}"
 
 
-def message_text(notices: Sequence[Notice], *, held: int, zone: tzinfo) -> str:
-    """Return the text of a message. `held` of its notices were held back until now."""
+def message_text(notices: Sequence[Notice], *, held: int, zone: tzinfo, command: str) -> str:
+    """Return the text of a message. `held` of its notices were held back until now.
+
+    `command` is the program with its options, as a shell calls it.
+    """
     parts = []
     if held:
         were = "notice was" if held == 1 else "notices were"
         parts.append(
             f"{held} {were} held back, because this rule had reached its limit of messages."
         )
-    parts += ["\n".join(_lines(one, zone)) for one in notices[:_MOST_SHOWN]]
+    parts += ["\n".join(_lines(one, zone, command)) for one in notices[:_MOST_SHOWN]]
     if len(notices) > _MOST_SHOWN:
         more = count_words(len(notices) - _MOST_SHOWN, "more notice")
-        parts.append(f"And {more}: edgecron notices -n {len(notices)}")
+        parts.append(f"And {more}: {command} notices -n {len(notices)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -81,7 +84,7 @@ def notice_title(notice: Notice) -> str:
     return f"{notice.schedule} {words}"
 
 
-def _lines(notice: Notice, zone: tzinfo) -> list[str]:
+def _lines(notice: Notice, zone: tzinfo, command: str) -> list[str]:
     detail: Mapping[str, Any] = notice.detail
     # In full: a message can arrive days later, and be read in another zone.
     at = from_ms(notice.at_ms).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z")
@@ -92,7 +95,7 @@ def _lines(notice: Notice, zone: tzinfo) -> list[str]:
     if tail:
         lines += ["", "The end of its output:", *(f"  {line}" for line in tail)]
     if notice.execution_id is not None:
-        lines += ["", f"More: edgecron show {notice.execution_id}"]
+        lines += ["", f"More: {command} show {notice.execution_id}"]
     return [line for number, line in enumerate(lines) if line or number > 1]
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from edgecron.client.doctor_schedules import check_notices
 from edgecron.client.notice_channels import Message
+from edgecron.client.notice_contents import command_words
 from edgecron.client.notice_rules import load_recorded, rehearse, sync_config
 from edgecron.client.notice_sending import NoticeSender, send_heartbeats
 from edgecron.client.resources import answer_object, read_answer, resource_types
@@ -75,8 +76,32 @@ def test_a_message_says_what_happened(mailbox: Open) -> None:
     assert "payload" not in run
     at = datetime.fromisoformat(notice["at"]).astimezone(load_zone("local"))
     assert letter.text.startswith(f"job failed ({at:%Y-%m-%d %H:%M:%S %Z})\nRun 1 started at ")
-    assert "More: edgecron show 1" in letter.text
+    path = box.story.client.path
+    assert letter.text.endswith(f"\n\nMore: edgecron --db {path} show 1\n")
     assert letter.id == f"{box.story.client.store.uuid}.1"
+
+
+@pytest.mark.parametrize(
+    ("user_id", "name", "words"),
+    [
+        (1000, "usual one.db", "edgecron"),
+        (1000, "other one.db", "edgecron --db '{folder}/other one.db'"),
+        (0, "usual one.db", "edgecron --db '{folder}/usual one.db'"),
+    ],
+)
+def test_a_notice_names_its_database_unless_it_is_the_default_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user_id: int, name: str, words: str
+) -> None:
+    """The engine's own variable is not that of a shell."""
+    config = tmp_path / "edgecron/config.toml"
+    config.parent.mkdir()
+    config.write_text(f"database = '{tmp_path}/usual one.db'\n")
+    config.chmod(0o600)
+    monkeypatch.setattr(os, "geteuid", lambda: user_id)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("EDGECRON_DB", str(tmp_path / "other one.db"))
+
+    assert command_words(tmp_path / name) == words.format(folder=tmp_path)
 
 
 def test_an_attempt_that_is_tried_again_is_not_told(mailbox: Open) -> None:
@@ -152,7 +177,8 @@ def test_failures_of_a_moment_go_in_one_message(mailbox: Open) -> None:
     told = box.pass_s(3600)
 
     assert told == ["30 notices: job0 failed, job1 failed, job2 failed, ..."]
-    assert "And 10 more notices: edgecron notices -n 30" in box.letters[0].text
+    more = f"And 10 more notices: edgecron --db {box.story.client.path} notices -n 30"
+    assert more in box.letters[0].text
 
 
 def test_notices_that_come_before_the_first_message_has_left_keep_the_pause(
