@@ -21,8 +21,9 @@ from edgecron.base.units import (
 )
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.walltime import parse_when
+from tests.support.forms import tried
 
-OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=400)
+OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=tried(100, 400))
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
 ZONES = st.sampled_from(
     [None, "UTC", "Europe/Berlin", "Australia/Lord_Howe", "Antarctica/Troll", "Pacific/Apia",

@@ -23,6 +23,7 @@ from edgecron.cli.completion import read_grammar
 from edgecron.cli.parser import parse
 from edgecron.cli.session import Session
 from tests.support.fence import fenced
+from tests.support.forms import tried
 
 FAST = settings(
     derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
@@ -169,7 +170,7 @@ def check(template: Path, words: list[str], files: tuple[str, ...]) -> None:
         assert {"code", "message", "hint"} <= json.loads(said[1])["error"].keys()
 
 
-@settings(FAST, max_examples=150)
+@settings(FAST, max_examples=tried(50, 150))
 @given(words=command_lines(), files=FILES)
 def test_any_words_are_answered(template: Path, words: list[str], files: tuple[str, ...]) -> None:
     check(template, words, files)

@@ -46,6 +46,7 @@ from edgecron.model.run import Execution, OutputChunk
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Trigger
+from tests.support.forms import tried
 from tests.support.specs import make_spec
 from tests.support.valuesof import values_of
 
@@ -70,7 +71,7 @@ def _ask(name: str, body: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", _ANSWERS.values())
-@settings(max_examples=15)
+@settings(max_examples=tried(4, 15))
 @given(st.data())
 def test_every_answer_arrives_as_it_was_given(name: str, data: st.DataObject) -> None:
     asked = resource_types(name)
@@ -98,7 +99,7 @@ def _given(asked: ResourceTypes, key: str, hint: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("name", RESOURCES)
-@settings(max_examples=15)
+@settings(max_examples=tried(4, 15))
 @given(st.data())
 def test_every_question_arrives_as_it_was_asked(name: str, data: st.DataObject) -> None:
     asked, hints = resource_types(name), resource_types(name).hints
@@ -138,7 +139,7 @@ def _plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", RESOURCES)
-@settings(max_examples=10)
+@settings(max_examples=tried(4, 10))
 @given(body=_JSON)
 def test_whatever_is_asked_is_refused_or_read(name: str, body: Any) -> None:
     _refuse_or_read(name, body)

@@ -21,6 +21,7 @@ from edgecron.model.options import Policies
 from edgecron.model.schedule import Definition, ScheduleSpec
 from tests.support.clock import FakeClock
 from tests.support.documents import SPECS
+from tests.support.forms import tried
 from tests.support.specs import make_spec
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
@@ -191,7 +192,7 @@ def test_a_description_is_the_same_after_a_way_there_and_back(description: str |
     assert found == ["\n".join(line for line in lines if line.strip("-")) or None, None]
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=60)
+@settings(derandomize=True, database=None, deadline=None, max_examples=tried(20, 60))
 @given(spec=SPECS)
 def test_a_crontab_of_an_imported_crontab_is_the_same(spec: ScheduleSpec) -> None:
     def again(text: str) -> str:
@@ -203,7 +204,7 @@ def test_a_crontab_of_an_imported_crontab_is_the_same(spec: ScheduleSpec) -> Non
     assert again(once) == once
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=60)
+@settings(derandomize=True, database=None, deadline=None, max_examples=tried(20, 60))
 @given(spec=SPECS)
 def test_what_is_written_is_always_a_crontab(spec: ScheduleSpec) -> None:
     text = written(replace(spec, timezone="local"))

@@ -21,11 +21,12 @@ from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.triggers import parse_trigger
 from tests.support.clock import FakeClock
 from tests.support.documents import SPECS
+from tests.support.forms import tried
 from tests.support.specs import make_spec
 
 NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
-OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=100)
-SELDOM = settings(derandomize=True, database=None, deadline=None, max_examples=40)
+OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=tried(30, 100))
+SELDOM = settings(derandomize=True, database=None, deadline=None, max_examples=tried(12, 40))
 
 
 def canonical(spec: ScheduleSpec) -> ScheduleSpec:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.formats.toml import write_table, write_text
+from tests.support.forms import tried
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 TRICKY = st.text(st.sampled_from("a '\"\\\n\r\t\0\x1b\x7f\x85\u202eä#="), max_size=12)
@@ -27,7 +28,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=150)
+@settings(derandomize=True, database=None, deadline=None, max_examples=tried(50, 150))
 @given(table=st.dictionaries(KEYS, VALUES, max_size=5), name=KEYS)
 def test_what_is_written_is_read_back(table: dict[str, object], name: str) -> None:
     text = write_table(("schedules", name), table)
@@ -35,7 +36,7 @@ def test_what_is_written_is_read_back(table: dict[str, object], name: str) -> No
     assert tomllib.loads(text) == {"schedules": {name: table}}
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=150)
+@settings(derandomize=True, database=None, deadline=None, max_examples=tried(50, 150))
 @given(text=st.one_of(TEXTS, TRICKY))
 def test_what_is_written_is_printable(text: str) -> None:
     written = write_text(text)

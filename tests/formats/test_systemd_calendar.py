@@ -18,6 +18,7 @@ from edgecron.formats.systemd_calendar import read_calendar, read_span_ms
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import combine
 from tests.support.debian import TIMERS, unit_texts
+from tests.support.forms import tried
 from tests.support.systemd import START, times_of_systemd
 
 YEAR_MS = 366 * 86_400_000
@@ -211,7 +212,7 @@ EXPRESSIONS = st.tuples(
 ).map(lambda one: "{}*-{}{} {}:{}:{}".format(*one))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tried(15, 30), deadline=None)
 @given(expression=EXPRESSIONS)
 def test_any_expression_has_the_times_of_systemd_or_is_refused(expression: str) -> None:
     try:
