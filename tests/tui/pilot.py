@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -13,7 +13,10 @@ from zoneinfo import ZoneInfo
 
 from rich.console import Console
 from textual.app import App
+from textual.geometry import Region
 from textual.pilot import Pilot
+from textual.strip import Strip
+from textual.widget import Widget
 
 import edgecron.tui.app
 from edgecron.base.clock import Clock
@@ -101,6 +104,20 @@ def read_lines(app: App[Any]) -> list[str]:
         return [line.rstrip() for line in app.export_screenshot().splitlines()]
 
 
+@contextmanager
+def unread() -> Iterator[None]:
+    """Let Textual lay screens out but draw nothing on them: a test reads none of them within.
+
+    To draw a screen takes longer than all else that follows a key.
+    """
+    with patch.object(Widget, "render_lines", _draw_nothing):
+        yield
+
+
+def _draw_nothing(_: Widget, crop: Region) -> list[Strip]:
+    return [Strip.blank(crop.width)] * crop.height
+
+
 class Seen:
     """The dashboard as somebody sees it."""
 
@@ -111,32 +128,36 @@ class Seen:
     async def press(self, *keys: str) -> None:
         """Press keys, and wait for what becomes of each."""
         for key in keys:
-            await self.pilot.press(key)
-            await self.settle()
+            with unread():
+                await self.pilot.press(key)
+                await self.settle()
 
     async def write(self, text: str) -> None:
         """Press the keys of a text, as fast as they are taken."""
-        await self.pilot.press(*("space" if letter == " " else letter for letter in text))
-        await self.settle()
+        with unread():
+            await self.pilot.press(*("space" if letter == " " else letter for letter in text))
+            await self.settle()
 
     async def resize(self, size: tuple[int, int]) -> None:
         """Change the size of the terminal."""
-        await self.pilot.resize_terminal(*size)
-        await self.settle()
+        with unread():
+            await self.pilot.resize_terminal(*size)
+            await self.settle()
 
     async def settle(self) -> None:
         """Wait until the dashboard has every answer that it asked for, and shows it."""
-        for _ in range(_ROUNDS):
-            asked = self.app.asked
-            # The reader last: it sees what the doer has written.
-            for ask in (self._ask_doer, self._ask_reader):
-                answered = asyncio.Event()
-                ask(answered.set)
-                await asyncio.wait_for(answered.wait(), _BOUND_S)
-            # An answer can be followed by another question.
-            await rest(_RESTED_S)
-            if self.app.asked == asked + 2:
-                break
+        with unread():
+            for _ in range(_ROUNDS):
+                asked = self.app.asked
+                # The reader last: it sees what the doer has written.
+                for ask in (self._ask_doer, self._ask_reader):
+                    answered = asyncio.Event()
+                    ask(answered.set)
+                    await asyncio.wait_for(answered.wait(), _BOUND_S)
+                # An answer can be followed by another question.
+                await rest(_RESTED_S)
+                if self.app.asked == asked + 2:
+                    break
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is so that others bring about, bounded."""
