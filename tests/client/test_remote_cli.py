@@ -213,12 +213,17 @@ def test_a_file_of_thousands_of_schedules_is_applied_from_afar_as_a_whole(
         for number in range(1200)
     )
     file.write_text(lines)
-    far_too_many = tmp_path / "more.toml"
-    far_too_many.write_text(lines.replace("x" * 400, "x" * 13_800))
+    far_too_much = tmp_path / "more.toml"
+    far_too_much.write_text(
+        "".join(
+            f'[schedules.m{number}]\ncron = "0 2 * * *"\nshell = "{"x" * 110_000}"\n'
+            for number in range(151)
+        )
+    )
 
     with serving(tmp_path) as url:  # Other tests would list them all again.
         applied = edgecron("--url", url, "apply", str(file))
-        refused = edgecron("--url", url, "apply", str(far_too_many))
+        refused = edgecron("--url", url, "apply", str(far_too_much))
         listed = edgecron("--url", url, "list", "--json").json
 
     assert applied.code == 0, applied.err

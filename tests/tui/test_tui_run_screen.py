@@ -538,7 +538,7 @@ def test_a_run_is_opened_from_its_schedule(scene: Scene) -> None:
 
 
 def test_a_job_without_limit_is_looked_at_in_flat_memory(place: Place) -> None:
-    flood = "head -c 300000000 /dev/zero | tr '\\0' 'a' | fold -w 100"
+    flood = "head -c 100000000 /dev/zero | tr '\\0' 'a' | fold -w 100"
     job = Job(kind=JobKind.SHELL, argv=(f"{place.gate.line}; {flood}; echo; echo over",))
     place.client.add(ScheduleSpec(name="job", triggers=("@yearly",), job=job))
     place.daemon()
