@@ -43,21 +43,20 @@ def plant(tmp_path: Path) -> Iterator[Plant]:
 
 @pytest.mark.failure(80)
 @pytest.mark.parametrize(
-    "words",
+    ("words", "workers"),
     [
-        pytest.param((*UVICORN, "--workers", "4"), id="uvicorn"),
-        pytest.param(ASGI, id="gunicorn-uvicorn"),
-        pytest.param(FLASK, id="gunicorn"),
-        pytest.param((*FLASK, "--preload"), id="gunicorn-preload"),
-        pytest.param((*FLASK, "--threads", "2"), id="gunicorn-threads"),
+        pytest.param((*UVICORN, *TWO), 2, id="uvicorn"),
+        pytest.param((*ASGI, *TWO), 2, id="gunicorn-uvicorn"),
+        pytest.param((*FLASK, *TWO, "--preload"), 2, id="gunicorn-preload"),
+        pytest.param((*FLASK, "--threads", "2"), 4, id="gunicorn-threads"),
     ],
 )
-def test_four_workers_are_four_engines_and_one_fire_each(
-    plant: Plant, words: tuple[str, ...]
+def test_each_worker_is_an_engine_and_each_time_fires_once(
+    plant: Plant, words: tuple[str, ...], workers: int
 ) -> None:
     (plant.folder / "none.py").touch()
     server = plant.start(*words)
-    engines = plant.wait_engines(4)
+    engines = plant.wait_engines(workers)
     before = len(plant.fires.all())
 
     plant.fires.wait_for(MANY, "brisk", after=before)
