@@ -63,7 +63,7 @@ async def fill(seen: Seen, **texts: str) -> None:
     for field, text in texts.items():
         editor = seen.app.screen.query_one(f"#row-{field}", FieldRow).editor
         assert isinstance(editor, FieldLine | FieldLines)
-        editor.focus()
+        editor.focus(scroll_visible=False)  # To scroll, all fields would be laid out again.
         editor.clear()
         editor.post_message(Paste(text))
     await seen.settle()
