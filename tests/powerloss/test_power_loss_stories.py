@@ -14,8 +14,10 @@ from tests.powerloss.recorder import Logged, Mark, Rename, Truncate, Write
 from tests.powerloss.stories import PRUNING, STORIES, a_world
 from tests.powerloss.trials import LOSSES, Trials, added_at, cut_twice
 from tests.powerloss.world import record, seen_at
+from tests.support.forms import tried
 
-# How many entries lie between two cuts, where not all are tried.
+_APART = tried(4, 1)
+# How many entries lie between two cuts, where not all are tried; in the short form, `_APART` times.
 STEPS = {
     "retried": 19,
     "missed": 19,
@@ -40,7 +42,7 @@ def test_a_cut_anywhere_in_a_story_loses_nothing_that_was_acted_on(
     tmp_path: Path, name: str
 ) -> None:
     trials = told(name, tmp_path)
-    numbers = range(added_at(trials.log), len(trials.log) + 1, STEPS[name])
+    numbers = range(added_at(trials.log), len(trials.log) + 1, _APART * STEPS[name])
 
     for cut in cuts(trials.log, numbers, losses=LOSSES, seed=1):
         trials.verify(cut)
@@ -53,7 +55,7 @@ def test_a_cut_takes_ends_that_spare_the_disk_but_no_start_and_nothing_runs_twic
     tmp_path: Path,
 ) -> None:
     trials = told("spared", tmp_path)
-    numbers = range(added_at(trials.log), len(trials.log) + 1, 9)
+    numbers = range(added_at(trials.log), len(trials.log) + 1, tried(29, 9))
     lost = 0
 
     for cut in cuts(trials.log, numbers, losses=LOSSES, seed=1):

@@ -10,6 +10,9 @@ import pytest
 from tests.simulation.judging import TABLE
 from tests.simulation.lives import Figures
 from tests.simulation.seeds import Kind, live, live_once
+from tests.support.forms import tried
+
+_FIRST, _LIVES = tried((2, 1), (1, 3))
 
 
 def live_in(folder: Path, seed: int, for_ms: int) -> tuple[list[str], int, int, int]:
@@ -38,8 +41,10 @@ def live_until(
 @pytest.mark.failure(51)
 def test_no_life_of_a_few_seeds_breaks_an_invariant() -> None:
     total = live_until(
-        lambda total: total.lives >= 3 and sum(total.kills.values()) > 3 and total.recoveries > 10,
-        seeds=range(1, 20),
+        lambda total: (
+            total.lives >= _LIVES and sum(total.kills.values()) > 3 and total.recoveries > 10
+        ),
+        seeds=range(_FIRST, 20),
         for_ms=60_000,
         kind=Kind.COMPANY,
     )
@@ -55,8 +60,10 @@ def test_no_life_of_a_few_seeds_breaks_an_invariant() -> None:
 @pytest.mark.failure(6)
 def test_no_life_in_strange_times_breaks_an_invariant() -> None:
     live_until(
-        lambda total: total.faults["clock set"] > 3 and total.faults["reboot"] > 0,
-        seeds=range(5, 24),
+        lambda total: (
+            total.lives >= 2 and total.faults["clock set"] > 3 and total.faults["reboot"] > 0
+        ),
+        seeds=range(11, 24),
         for_ms=3_600_000,
         kind=Kind.CLOCKS,
     )
@@ -69,11 +76,11 @@ def test_no_life_of_many_seeds_breaks_an_invariant(seed: int) -> None:
 
 
 def test_a_seed_tells_everything_that_happens(tmp_path: Path) -> None:
-    lives = (live_in(tmp_path / f"{seed}", seed, 15_000) for seed in range(5, 24))
-    seed, first = next((seed, life) for seed, life in enumerate(lives, 5) if life[0])
-    again = live_in(tmp_path / "again", seed, 15_000)
-    other = live_in(tmp_path / "other", seed + 100, 15_000)
+    first = live_in(tmp_path / "first", 16, 15_000)
+    again = live_in(tmp_path / "again", 16, 15_000)
+    other = live_in(tmp_path / "other", 5, 10_000)
 
+    assert first[0], "nothing ever goes wrong"
     assert first == again
     assert first[1] != other[1]
 

@@ -22,7 +22,7 @@ from tests.support.clock import FakeClock
 from tests.support.fakemachine import FakeMachine
 from tests.support.forms import tried
 
-_MOST = tried(4, 12)
+_MOST = tried(2, 12)
 SEEDS = (
     *range(1, _MOST + 1),
     *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_MOST + 1, 301)),

@@ -15,7 +15,7 @@ from tests.simulation.stories import STORIES, count_points, points_for, tell_onc
 from tests.support.forms import tried
 
 _STRIDE = 120  # from one point to the next; each kind of hit begins at another one
-_MOST = tried(2, 100)  # strides in a long story, so that it takes no longer than others
+_MOST = tried(1, 100)  # strides in a long story, so that it takes no longer than others
 
 
 @pytest.mark.failure(15)
@@ -26,10 +26,11 @@ _MOST = tried(2, 100)  # strides in a long story, so that it takes no longer tha
 def test_whatever_happens_at_a_point_of_a_story_it_ends_well(name: str) -> None:
     points = count_points(name)
     stride = max(_STRIDE, points // _MOST)
+    shift = tried(list(STORIES).index(name) * 7, 0)  # so that stories are hit at other points
     hits = 0
 
     for offset, kind in enumerate(Hit):
-        for number in range(1 + offset * stride // len(Hit), points + 1, stride):
+        for number in range(1 + shift + offset * stride // len(Hit), points + 1, stride):
             machine = tell_once(name, hit=(number, kind))
             hits += machine.hit is None
 

@@ -14,6 +14,9 @@ from edgecron.client import Client
 from tests.simulation.invariants import check
 from tests.simulation.test_simulation import SPECS, START_MS, a_world, act, model_of, quiesce
 from tests.simulation.world import World
+from tests.support.forms import tried
+
+_MOST, _MOVES = tried((1, 150), (3, 250))
 
 
 def meddle(world: World) -> None:
@@ -41,14 +44,14 @@ def meddle(world: World) -> None:
 def test_what_is_moved_held_and_filled_is_decided_once(tmp_path: Path) -> None:
     filled = 0
 
-    for seed in range(1, 4):
+    for seed in range(1, _MOST + 1):
         filled += live_through(tmp_path / str(seed), seed)
 
     assert filled > 10, "hardly anything was ever backfilled"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4, 301))
+@pytest.mark.parametrize("seed", range(_MOST + 1, 301))
 def test_the_same_holds_of_many_more_seeds(tmp_path: Path, seed: int) -> None:
     live_through(tmp_path, seed)
 
@@ -61,7 +64,7 @@ def live_through(folder: Path, seed: int) -> int:
     world.fault_chance = world.random.choice((0.0, 0.01))
     world.peer_chance = world.random.choice((0.0, 0.05))
     try:
-        for _ in range(250):
+        for _ in range(_MOVES):
             act(world)
             if world.random.random() < 0.1:
                 meddle(world)
