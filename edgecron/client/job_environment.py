@@ -17,15 +17,16 @@ from edgecron.base.values import NamedTuple, dataclass
 from edgecron.client.engine_words import find_living
 from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
 from edgecron.model.job import Job
-from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
 from edgecron.supervisor.environment import (
     OF_ACCOUNT,
     OF_EACH_RUN,
     OF_FOLLOW_UP,
+    EnvFileRefused,
     NotRunnable,
     base_environment,
     find_account,
     own_account,
+    read_env_file,
     resolve_path,
 )
 

@@ -18,7 +18,7 @@ from edgecron.base.errors import (
     ServerUnheard,
 )
 from edgecron.client.remote_server import PORTS, Server
-from edgecron.supervisor.unix_sockets import connect
+from edgecron.supervisor.state_files import connect
 
 _CONNECT_S = 3.0
 _ANSWER_S = 60.0  # between two parts of an answer

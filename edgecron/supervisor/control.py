@@ -11,7 +11,7 @@ from typing import Any
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.values import dataclass
 from edgecron.model.run import Output, OutputChunk, Stream
-from edgecron.supervisor import protocol, unix_sockets
+from edgecron.supervisor import protocol, state_files
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Kind, Phase
@@ -54,7 +54,7 @@ class Control:
         self._reader = protocol.FrameReader()
         self._messages: list[tuple[Kind, Any]] = []
         try:
-            self._link = unix_sockets.connect(
+            self._link = state_files.connect(
                 socket_path(state_dir, supervisor_id), timeout_s=timeout_s
             )
         except OSError as error:

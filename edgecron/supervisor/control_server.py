@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgecron.supervisor import unix_sockets
+from edgecron.supervisor import state_files
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Kind, Phase
 from edgecron.supervisor.reactor import Peer, Reactor
@@ -51,7 +51,7 @@ class ControlServer:
         self._connections: set[Peer] = set()
         self._followers: dict[Peer, tuple[str, int]] = {}  # token and position
         self._spare_fd: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._listener = unix_sockets.listen(path)
+        self._listener = state_files.listen(path)
         reactor.watch(self._listener.fileno(), self._on_connection)
 
     def flush(self) -> None:
@@ -80,7 +80,7 @@ class ControlServer:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 self._refuse_connection()
             return
-        if unix_sockets.peer_uid(link) not in (0, os.geteuid()):
+        if state_files.peer_uid(link) not in (0, os.geteuid()):
             link.close()
             return
         if len(self._connections) >= MOST_CONNECTIONS:

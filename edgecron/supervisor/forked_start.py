@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from edgecron.base.files import find_weakness
-from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
+from edgecron.supervisor.environment import EnvFileRefused, read_env_file
 from edgecron.supervisor.records import Identity, StartRequest
 
 if TYPE_CHECKING:

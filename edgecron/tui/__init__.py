@@ -15,10 +15,10 @@
     facts_screen.py     a read-only list, with the facts of the line under the cursor
     machine_screen.py   the machine's other schedules
     notice_screen.py    notices and whether they were sent
-    timeline.py week.py   the next hours as a bar; how busy the coming week is
+    timeline.py         the next hours as a bar; how busy the coming week is
     status.py           status line, banner, details of the line under the cursor, useful keys
 
-    schedule_screen.py schedule_facts.py durations.py   one schedule, its facts, its chart
+    schedule_screen.py schedule_facts.py durations.py   one schedule; facts and changes; chart
     run_screen.py run_facts.py   one run and its facts
     output_view.py output_text.py   its output on the screen; its lines, searched and selected
     output_export.py    copy, save and page an output

@@ -99,10 +99,12 @@ class EditScreen(ActionScreen[ScreenResultType]):
             self.prepare(self._list_changes(name))
 
     async def _list_changes(self, name: str) -> None:
-        from edgecron.tui.change_list import MOST, ChangeList
+        from edgecron.tui.schedule_facts import MOST_CHANGES, ChangeList
 
         try:
-            found = await self.answer_to("changes", lambda client: client.changes(name, limit=MOST))
+            found = await self.answer_to(
+                "changes", lambda client: client.changes(name, limit=MOST_CHANGES)
+            )
         except NotFound as error:
             self.app.show_error(error)
             return

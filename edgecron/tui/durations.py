@@ -21,7 +21,7 @@ _WIDE = 50
 
 OK, FAILED, OTHER = "ok", "failed", "other"
 _STYLES = {"success": OK, "failed": FAILED, "interrupted": FAILED}
-MOST = 60  # runs in the chart
+MOST_BARS = 60  # runs in the chart
 _STEPS = len(BARS)  # of one line
 _WIDEST = 4  # columns from one bar to the next, if there are few
 

@@ -32,8 +32,8 @@ from edgecron.tui.status import (
     status_parts,
 )
 from edgecron.tui.text_line import StyledWidget, TextLine, whole_parts
+from edgecron.tui.timeline import WeekView
 from edgecron.tui.upcoming_list import UpcomingBar
-from edgecron.tui.week import WeekView
 
 _ENGINES_S = 10.0  # an engine that died commits nothing, so engines are polled
 _LONGEST_S = 60.0

@@ -17,7 +17,7 @@ from edgecron.tui.facts_screen import FactsScreen
 from edgecron.tui.list_model import Column, Line, Span
 from edgecron.tui.list_view import LineView, Source
 from edgecron.tui.text_line import Cells, Fact, Row, TextLine, Title
-from edgecron.tui.week import CELLS, SHADE_STYLES, shade
+from edgecron.tui.timeline import CELLS, SHADE_STYLES, shade
 from edgecron.views.busy import busiest_words, sections
 from edgecron.views.phrases import count_words
 

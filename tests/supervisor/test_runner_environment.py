@@ -12,12 +12,13 @@ import pytest
 from edgecron.model.choices import Cause, JobKind
 from edgecron.model.job import Job
 from edgecron.model.run import Claim
-from edgecron.supervisor.env_file import EnvFileRefused, read_env_file
 from edgecron.supervisor.environment import (
     DEFAULT_PATH,
     Account,
+    EnvFileRefused,
     base_environment,
     idempotency_key,
+    read_env_file,
     resolve_path,
     run_environment,
     working_folder,

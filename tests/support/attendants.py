@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from edgecron.engine.state_folder import Doorbell, EngineFiles
 from edgecron.model.run import OutputChunk
-from edgecron.supervisor import protocol, unix_sockets
+from edgecron.supervisor import protocol, state_files
 from edgecron.supervisor.protocol import Kind, Phase
 from edgecron.supervisor.state_files import lock_path, prepare_state_dir, socket_path, take_lock
 
@@ -46,7 +46,7 @@ class Attendants:
             stack.callback(os.close, take_lock(lock))
             stack.callback(lock.unlink)
             path = socket_path(folder, self._supervisor_id)
-            listener = stack.enter_context(unix_sockets.listen(path))
+            listener = stack.enter_context(state_files.listen(path))
             stack.callback(path.unlink)
             bell = None
             if self._engine_key is not None:

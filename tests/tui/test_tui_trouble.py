@@ -15,7 +15,7 @@ from edgecron.client import Client
 from edgecron.client.protocol import Client as AnyClient
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.form import ScheduleForm
-from edgecron.tui.week import WeekView
+from edgecron.tui.timeline import WeekView
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
 from tests.tui.pilot import Seen, watch
