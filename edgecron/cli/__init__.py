@@ -12,7 +12,7 @@ with the examples in the second paragraph. Optional: `USAGE`, if arguments have 
     help_.py, manual.py     help, and the manual page; topics/: longer texts
     files.py                files in and out; texts/: units, scripts and the manual
     schedule_arguments.py   options of add and edit
-    editor.py, plans.py     edit NAME in an editor; changes of a document
+    plans.py                changes of a document
     run_output.py           output of runs; run_waiting.py: run --wait
     event_lines.py          the log of an engine
     service_*.py, mcp_*.py  parts of service and mcp

@@ -33,7 +33,7 @@ from edgecron.base.errors import UsageError
 from edgecron.base.values import replace
 from edgecron.cli.list_ import add_page_arguments, read_limit, say_more
 from edgecron.cli.session import Session
-from edgecron.client.stats import find_counted, stats_objects
+from edgecron.client.record_forms import find_counted, stats_objects
 from edgecron.formats.value_texts import read_past
 from edgecron.model.choices import Status
 from edgecron.views.phrases import size_words

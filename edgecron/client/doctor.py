@@ -1,7 +1,7 @@
 """Check a database and its surroundings: what is wrong, and what to do about it.
 
-The checks of engines, supervisors, runs and the clock are here. `doctor_database` checks the file,
-`doctor_schedules` what it holds, and `doctor_machine` the files, disks and processes around it.
+The checks of engines, supervisors, runs and the clock are here. `doctor_machine` checks the file,
+and the disks and processes around it. `doctor_schedules` checks the schedules in the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgecron.base.errors import (
 from edgecron.base.paths import adoptions_path, is_there, state_dir
 from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import dataclass
-from edgecron.client import Client, doctor_database, doctor_machine, doctor_schedules
+from edgecron.client import Client, doctor_machine, doctor_schedules
 from edgecron.client.doctor_machine import CheckStatus, Finding, problem, warning, well
 from edgecron.client.engine_health import EngineHealth, EngineState, find_holder
 from edgecron.client.engine_words import absence_words
@@ -116,7 +116,7 @@ def _checks(
     most = None if is_deep else doctor_schedules.MOST_READ
     schedules = cache(lambda: client.store.find_each_schedule(most=most))
     return (
-        lambda: doctor_database.check_integrity(client, is_deep=is_deep, command=command),
+        lambda: doctor_machine.check_integrity(client, is_deep=is_deep, command=command),
         lambda: doctor_schedules.check_schedules(client, *schedules(), command=command),
         lambda: doctor_schedules.check_health(client, command=command),
         lambda: check_clock(client, command=command),
@@ -129,7 +129,7 @@ def _checks(
         lambda: doctor_machine.check_demands(client, states(), command=command),
         lambda: doctor_machine.check_writes(states(), budget_bytes=budget),
         lambda: doctor_machine.check_others(client, states()),
-        lambda: doctor_database.check_access(client),
+        lambda: doctor_machine.check_access(client),
     )
 
 

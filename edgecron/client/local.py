@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.checks import check_aware_or_none
 from edgecron.base.errors import Conflict, DatabaseUnusable, NotFound
 from edgecron.base.units import from_ms, to_ms
-from edgecron.client.backfill import Backfills
-from edgecron.client.manual_runs import ManualRuns
+from edgecron.client.manual_runs import Backfills, ManualRuns
 from edgecron.client.outlook import Outlooks
 from edgecron.model.measures import EndedRun, Measures
 from edgecron.store.sqlite.schedule_lists import find_names

@@ -18,7 +18,7 @@ own_engine     the engine's thread, restarted if it dies; how it stops
 processes      functions in processes of their own; child and child_run are in the process
 pool           database connections for threads, and forks
 event_loops    event loops of coroutine jobs
-testing        for tests of programs; travel* and fake_clock are its parts
+testing        for tests of programs; travel* are its parts
 pytest_plugin  fixtures of pytest: scheduler, travel
 
 No thread starts and no database opens before you use it.

@@ -6,10 +6,9 @@
             assert journey.fired(backup) == [datetime(2026, 3, 28, 2, tzinfo=UTC)]
 
 travel           a Scheduler in a time of its own, and the Journey that moves it
-travel_engine    the engine of a journey, stepped by hand
+travel_engine    its engine, stepped by hand, and its clock
 travel_calls     its functions and coroutines, in turn
 travel_commands  its commands, in turn
-fake_clock       a clock that only a test moves
 context          (here) a RunContext to call a function with
 
 Nothing here needs pytest or starts a thread. For pytest, `pytest_plugin` has fixtures.
@@ -34,9 +33,9 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.json_texts import json_text
 from edgecron.base.units import MAX_DURATION_MS, to_ms
 from edgecron.embedding.context import RunContext
-from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.embedding.job import payload_json
 from edgecron.embedding.travel import Journey, travel
+from edgecron.embedding.travel_engine import START, FakeClock
 from edgecron.model.choices import GLOBAL_SCOPE, Cause, JobKind, Reason
 from edgecron.model.job import Job
 from edgecron.model.options import Policies

@@ -22,10 +22,9 @@ from edgecron.embedding.events import (
     run_event,
     wants_of,
 )
-from edgecron.embedding.fake_clock import START, FakeClock
 from edgecron.embedding.run import Run
 from edgecron.embedding.travel_commands import Perform, Play, performer
-from edgecron.embedding.travel_engine import Driving, Setting, moved
+from edgecron.embedding.travel_engine import START, Driving, FakeClock, Setting, moved
 from edgecron.model.listing import RunChoice
 from edgecron.store.sqlite.store import open_store
 

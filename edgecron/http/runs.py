@@ -7,8 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from edgecron.client.record_forms import chunk_fields
-from edgecron.client.stats import stats_objects
+from edgecron.client.record_forms import chunk_fields, stats_objects
 from edgecron.client.why import answer_now, answer_object, answer_run, answer_time, say_run
 from edgecron.formats.value_texts import read_time
 from edgecron.http.answer_objects import shown_fires, shown_runs, zone_of

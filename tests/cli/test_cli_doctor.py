@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from edgecron.base.paths import state_dir
-from edgecron.client import Client, doctor_database, doctor_schedules
+from edgecron.client import Client, doctor_machine, doctor_schedules
 from edgecron.client.doctor_machine import Room, judge_space
 from edgecron.engine.state_folder import Doorbell
 from edgecron.store.sqlite.whole_file import find_damage_within
@@ -693,10 +693,10 @@ def test_of_a_large_database_doctor_reads_the_vital_tables_and_names_the_rest(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story.add("job", "every 1h")
-    monkeypatch.setattr(doctor_database, "SMALL_BYTES", 0)
-    every = doctor_database.check_integrity(story.client, is_deep=False, command=str)
-    monkeypatch.setattr(doctor_database, "MOMENT_MS", -1)
-    nothing = doctor_database.check_integrity(story.client, is_deep=False, command=str)
+    monkeypatch.setattr(doctor_machine, "SMALL_BYTES", 0)
+    every = doctor_machine.check_integrity(story.client, is_deep=False, command=str)
+    monkeypatch.setattr(doctor_machine, "MOMENT_MS", -1)
+    nothing = doctor_machine.check_integrity(story.client, is_deep=False, command=str)
     damage, unread = find_damage_within(story.client.store, lambda: False)
 
     assert [one.message for one in every] == ["no damage found"]
@@ -767,7 +767,7 @@ def change(database: Path, statement: str) -> list[Any]:
 def test_a_program_that_reads_without_end_is_told_of(
     edgecron: Edgecron, backup: str, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.client.doctor_database.LONG_LOG_BYTES", 10_000)
+    monkeypatch.setattr("edgecron.client.doctor_machine.LONG_LOG_BYTES", 10_000)
     reader = apsw.Connection(str(database))
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM executions").fetchall()

@@ -43,7 +43,7 @@ from pathlib import Path
 from edgecron.client.local import Client
 from edgecron.client.notice_rules import load_recorded
 from edgecron.client.notice_sending import NoticeSender
-from edgecron.embedding.fake_clock import FakeClock
+from edgecron.embedding.travel_engine import FakeClock
 
 clock = FakeClock(int(sys.argv[2]))
 Path(sys.argv[3]).write_text(str(os.getpid()))

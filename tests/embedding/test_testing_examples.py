@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-import edgecron.embedding.fake_clock
 import edgecron.embedding.testing
+import edgecron.embedding.travel_engine
 from edgecron import RunContext, Scheduler, every
 from edgecron.embedding.testing import context
 from edgecron.embedding.travel import travel
@@ -61,6 +61,6 @@ def test_what_a_docstring_shows_is_so(name: str, tmp_path: Path) -> None:
 
 
 def test_what_the_clock_shows_is_so() -> None:
-    found = doctest.testmod(edgecron.embedding.fake_clock)
+    found = doctest.testmod(edgecron.embedding.travel_engine)
 
     assert (found.failed, found.attempted > 0) == (0, True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.base.clock import Clock, SystemClock
-from edgecron.embedding.fake_clock import FakeClock
+from edgecron.embedding.travel_engine import FakeClock
 from edgecron.model.run import Output, Stream
 from edgecron.supervisor.control import LIVE, Control
 from edgecron.supervisor.journal import JournalState, Trace, read_journal

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.embedding.fake_clock import FakeClock
+from edgecron.embedding.travel_engine import FakeClock
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.link import Stalled
 from edgecron.supervisor.live_run import LiveRun

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecron.embedding.fake_clock import START, FakeClock
+from edgecron.embedding.travel_engine import START, FakeClock
 
 __all__ = ["START", "FakeClock", "PacedClock"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from edgecron.planning.corrections import ClockMarks
-from edgecron.store.sqlite import active_runs, history, schedule_lists, schedules
+from edgecron.store.sqlite import history, schedule_lists, schedules
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.migrate import migrate, refuse_planted
 
@@ -52,8 +52,8 @@ class ReadingStore(Database):
     find_executions = history.find_executions
     find_waiting = history.find_waiting
     find_later = history.find_later
-    find_active_ids = active_runs.find_active_ids
-    find_ended_ids = active_runs.find_ended_ids
+    find_active_ids = history.find_active_ids
+    find_ended_ids = history.find_ended_ids
     find_runs_by_id = history.find_runs_by_id
     find_next_attempt = history.find_next_attempt
     last_execution_of = history.last_execution_of
