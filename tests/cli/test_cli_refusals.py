@@ -8,11 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.client import Client
 from tests.support.cli import Edgecron
 from tests.support.places import unwritable_folder
+from tests.support.specs import make_spec
 
 WHEN = ("--every", "1h")
 COMMAND = ("--", "true")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A database with one schedule, `backup`, for all that leaves it as it is; its revision."""
+    path = tmp_path_factory.mktemp("filled") / "edgecron.db"
+    with Client(path) as client:
+        return path, client.add(make_spec("backup", "every 1h")).revision
 
 
 @pytest.mark.parametrize(
@@ -146,9 +156,14 @@ COMMAND = ("--", "true")
     ],
 )
 def test_bad_usage_is_an_error_with_a_hint_and_leaves_the_database(
-    edgecron: Edgecron, backup: str, words: tuple[str, ...], said: str
+    edgecron: Edgecron,
+    filled: tuple[Path, int],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    said: str,
 ) -> None:
-    before = edgecron("show", backup, "--json").json[0]["revision"]
+    database, revision = filled
+    monkeypatch.setenv("EDGECRON_DB", str(database))
 
     found = edgecron(*words)
 
@@ -157,7 +172,7 @@ def test_bad_usage_is_an_error_with_a_hint_and_leaves_the_database(
     assert found.is_plain_error
     assert said in found.err
     [schedule] = edgecron("list", "--json").json
-    assert schedule["revision"] == before
+    assert schedule["revision"] == revision
 
 
 @pytest.mark.failure(10)

@@ -12,7 +12,7 @@ from edgecron.views.phrases import display_width
 from tests.support.cli import Edgecron
 from tests.support.examples import code_of
 
-WIDTHS = (20, 40, 80, 160)
+WIDTHS = (20, 80)
 
 
 def test_help_lists_every_topic(edgecron: Edgecron) -> None:

@@ -13,7 +13,7 @@ from edgecron.client import Client
 from edgecron.model.choices import JobKind, Status
 from tests.support.servers import Plant, Server, wait_until
 
-MANY = 8
+MANY = 4
 
 
 @pytest.fixture
@@ -78,10 +78,10 @@ def test_a_process_is_started_as_the_version_has_it_that_is_at_work(plant: Plant
     new = plant.start("elsewhere.py", "new")
     plant.fires.wait_for(1, "new")  # The command of its own is what is on record by now.
 
-    plant.fires.wait_for(3, "apart", after=len(plant.fires.all()))
+    plant.fires.wait_for(2, "apart", after=len(plant.fires.all()))
     new.stop()
     elsewhere.unlink()
-    plant.fires.wait_for(3, "apart", after=len(plant.fires.all()))
+    plant.fires.wait_for(2, "apart", after=len(plant.fires.all()))
 
     with Client(plant.database) as client:
         assert str(elsewhere) in client.schedule("apart").spec.job.argv[-1]

@@ -15,7 +15,7 @@ from tests.support.servers import BOUND_S, Plant
 
 pytestmark = pytest.mark.needs_package("django", "gunicorn")
 
-GUNICORN = ("-m", "gunicorn", "--bind", "unix:web.sock", "--no-control-socket", "--workers", "4")
+GUNICORN = ("-m", "gunicorn", "--bind", "unix:web.sock", "--no-control-socket", "--workers", "2")
 MANY = 12
 
 
@@ -59,9 +59,9 @@ def test_a_site_has_its_jobs_run_by_a_command_beside_its_workers(shop: Plant) ->
 
 
 @pytest.mark.failure(80)
-def test_four_workers_of_a_site_can_have_the_engines_instead(shop: Plant) -> None:
+def test_the_workers_of_a_site_can_have_the_engines_instead(shop: Plant) -> None:
     server = shop.start(*GUNICORN, "--preload", "shop.wsgi")
-    engines = shop.wait_engines(4)
+    engines = shop.wait_engines(2)
 
     shop.fires.wait_for(MANY, "brisk")
     _, answer = server.ask("GET", "/count")
