@@ -16,6 +16,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
+from tests.support.forms import tried
 
 Read = Callable[..., Crontab]
 
@@ -120,7 +121,7 @@ def test_a_line_that_is_not_there_can_not_be_moved(number: int) -> None:
         comment_out(b"a\nb\n", [number])
 
 
-@settings(deadline=None)
+@settings(max_examples=tried(40, 100), deadline=None)
 @given(st.binary(), st.data())
 def test_moving_touches_nothing_but_the_lines_named(content: bytes, data: st.DataObject) -> None:
     lines = content.split(b"\n")

@@ -9,6 +9,7 @@ from edgecron.base.checks import check_name
 from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_identity import find_new
 from edgecron.formats.crontab_lines import Crontab
+from tests.support.forms import tried
 
 FRAGMENTS = [
     "0 5 * * *", "@daily", "@reboot", "*/7", "1-5", "fri-sun", "L", "1#2", "~", "*", "-", "%",
@@ -38,7 +39,7 @@ def check(content: bytes | str, *, system: bool | None, importer: str) -> Cronta
     return crontab
 
 
-@settings(deadline=None)
+@settings(max_examples=tried(40, 100), deadline=None)
 @given(
     st.binary(max_size=400),
     st.sampled_from([None, False, True]),
@@ -48,7 +49,7 @@ def test_any_bytes_are_read(content: bytes, system: bool | None, importer: str) 
     check(content, system=system, importer=importer)
 
 
-@settings(deadline=None)
+@settings(max_examples=tried(40, 100), deadline=None)
 @given(
     st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join),
     st.sampled_from([None, False, True]),
@@ -60,7 +61,7 @@ def test_any_mixture_of_crontab_text_is_read(
     check(content, system=system, importer=importer)
 
 
-@settings(deadline=None)
+@settings(max_examples=tried(40, 100), deadline=None)
 @given(st.text(alphabet=st.characters(exclude_characters="%\\\n\r\0", codec="utf-8"), min_size=1))
 def test_a_command_without_percent_signs_is_handed_on_letter_by_letter(command: str) -> None:
     crontab = check(f"0 5 * * * x{command}\n", system=False, importer="alice")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from edgecron.base.checks import check_name
 from edgecron.formats.crontab_lines import Crontab
 from edgecron.formats.crontab_names import suggest_stem, take_name
+from tests.support.forms import tried
 
 Read = Callable[..., Crontab]
 
@@ -98,19 +99,19 @@ def test_a_shell_in_a_shell_in_a_shell_ends(read: Read) -> None:
 
 
 @pytest.mark.failure(57)
-@settings(deadline=None)
+@settings(max_examples=tried(40, 100), deadline=None)
 @given(st.text(max_size=200))
 def test_every_name_is_usable(command: str) -> None:
     check_name(suggest_stem(command), what="name")
 
 
-@settings(deadline=None)
+@settings(max_examples=tried(40, 100), deadline=None)
 @given(st.lists(st.sampled_from(ODD_WORDS.split()), max_size=12))
 def test_every_name_of_odd_shell_text_is_usable(words: list[str]) -> None:
     check_name(suggest_stem(" ".join(words)), what="name")
 
 
-@settings(deadline=None)
+@settings(max_examples=tried(40, 100), deadline=None)
 @given(st.lists(st.sampled_from(["a", "a-2", "a-2-2", "a-3", "b"]), max_size=40))
 def test_taken_names_are_never_given_twice(stems: list[str]) -> None:
     taken: dict[str, int] = {}
