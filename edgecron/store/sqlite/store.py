@@ -19,6 +19,7 @@ from edgecron.store.sqlite import (
     manual_runs,
     notices,
     notify_rules,
+    outputs,
     queue,
     retention,
     revisions,
@@ -205,9 +206,9 @@ class SqliteStore(ReadingStore):
     note_imported = revisions.note_imported
 
     # Output and reports of runs.
-    find_output = ends.find_output
-    note_progress = ends.note_progress
-    report_progress = ends.report_progress
+    find_output = outputs.find_output
+    note_progress = outputs.note_progress
+    report_progress = outputs.report_progress
 
     # Retention.
 
