@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from datetime import datetime
 
 from edgecron.base.checks import check_aware, check_aware_or_none, check_name, check_range
@@ -23,10 +22,10 @@ from edgecron.client.retiming import (
 )
 from edgecron.client.schedules import Schedules
 from edgecron.model.choices import Reason
-from edgecron.model.conditions import check_kept, check_needed, check_needs, read_needs
+from edgecron.model.conditions import check_kept, check_needed, check_needs
 from edgecron.model.listing import Idle, find_idle, idle_words, standing_of
 from edgecron.model.schedule import Author, Imported, Schedule, ScheduleSpec
-from edgecron.planning.next_fire import NextFire, fresh_fire, next_after_pause
+from edgecron.planning.next_fire import fresh_fire
 from edgecron.planning.times import (
     CompiledSpec,
     check_upstreams,
@@ -268,15 +267,6 @@ class ScheduleChanges(Engines, Schedules):
 
         return self._change(name, pause_once)
 
-    def find_after_pause(self, schedule: Schedule, *, until_ms: int) -> NextFire | None:
-        """Return the next fire of a schedule that is paused until an instant."""
-        return next_after_pause(
-            self.timing(schedule),
-            until_ms,
-            decided_until_ms=to_ms(schedule.decided_until),
-            planned_count=schedule.planned_count,
-        )
-
     def reschedule(self, name: str, run_at: datetime) -> Schedule:
         """Move the next run to another time, once; the run after it follows its trigger.
 
@@ -430,16 +420,6 @@ class ScheduleChanges(Engines, Schedules):
         return compiled, retime(
             self.store, schedule, compiled.timing, now_ms=now_ms, reason=Reason.EDITED
         )
-
-    def find_dependents(self, name: str) -> list[str]:
-        """Return the names of schedules that follow this one or need its success."""
-        needing = set()
-        for one, needs in self.store.find_needs():
-            with suppress(InvalidInput):  # An unreadable condition starts nothing.
-                if any(condition.schedule == name for condition in read_needs(needs)):
-                    needing.add(one)
-        following = {one for one, upstream in self.store.find_upstreams() if upstream == name}
-        return sorted((needing | following) - {name})
 
     def imported(self) -> list[Imported]:
         """Return the schedules that crontab imports made, including removed ones."""

@@ -11,8 +11,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.units import from_ms
+from edgecron.base.units import from_ms, to_ms
 from edgecron.client.opening import OpenDatabase
+from edgecron.model.conditions import read_needs
 from edgecron.model.listing import (
     Choice,
     NamedId,
@@ -23,6 +24,7 @@ from edgecron.model.listing import (
     Standing,
 )
 from edgecron.planning.forecast import UpcomingFire, fires_of, in_order
+from edgecron.planning.next_fire import NextFire, next_after_pause
 from edgecron.planning.times import load_timing, load_triggers
 from edgecron.store.sqlite.due import find_delayed
 from edgecron.store.sqlite.schedule_lists import (
@@ -119,6 +121,15 @@ class Schedules(OpenDatabase):
         coming = self.store.coming_schedules(matches=matches_name)
         yield from self._with_delayed(
             in_order(coming, self._readable_fires_of), matches=matches_name
+        )
+
+    def find_after_pause(self, schedule: Schedule, *, until_ms: int) -> NextFire | None:
+        """Return the next fire of a schedule that is paused until an instant."""
+        return next_after_pause(
+            self.timing(schedule),
+            until_ms,
+            decided_until_ms=to_ms(schedule.decided_until),
+            planned_count=schedule.planned_count,
         )
 
     def _with_delayed(
@@ -224,3 +235,13 @@ class Schedules(OpenDatabase):
             lambda name: rank_of(name, letters) if letters else 0,
             limit=limit,
         )
+
+    def find_dependents(self, name: str) -> list[str]:
+        """Return the names of schedules that follow this one or need its success."""
+        needing = set()
+        for one, needs in self.store.find_needs():
+            with suppress(InvalidInput):  # An unreadable condition starts nothing.
+                if any(condition.schedule == name for condition in read_needs(needs)):
+                    needing.add(one)
+        following = {one for one, upstream in self.store.find_upstreams() if upstream == name}
+        return sorted((needing | following) - {name})
