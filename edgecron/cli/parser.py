@@ -47,13 +47,14 @@ _SENTENCES = (
 
 def add_http_argument(parser: argparse.ArgumentParser) -> None:
     """Add `--http`, by which an engine also serves the HTTP API."""
-    place = "127.0.0.1:8745"
+    from edgecron.client.remote_server import DEFAULT_PLACE  # Few commands have the option.
+
     parser.add_argument(
         "--http",
         nargs="?",
-        const=place,
+        const=DEFAULT_PLACE,
         metavar="HOST:PORT|unix:PATH",
-        help=f"also serve the HTTP API (default: {place})",
+        help=f"also serve the HTTP API (default: {DEFAULT_PLACE})",
     )
 
 

@@ -13,6 +13,7 @@ from edgecron.base.errors import UsageError
 from edgecron.base.window_texts import split_once_in
 from edgecron.cli.commands import COMMANDS, OTHER_WORDS
 from edgecron.cli.topics import OTHER_TOPICS, TOPICS
+from edgecron.client.remote_server import DEFAULT_PLACE
 from edgecron.model.options import OPTIONS, OptionType
 
 _ALIKE = 0.75  # of two options without their dashes: jsn is json, time is not timeout
@@ -59,7 +60,7 @@ _HABITS = {
     "config set": "edit the file that this names: edgecron config path",
     "daemon -d": _FOREGROUND,
     "daemon --background": _FOREGROUND,
-    "daemon --port": "give it to --http: --http 127.0.0.1:8745",
+    "daemon --port": f"give it to --http: --http {DEFAULT_PLACE}",
     "daemon start": _FOREGROUND,
     "edit --disable": "edgecron pause NAME",
     "edit --enable": "edgecron resume NAME",

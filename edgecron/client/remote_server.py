@@ -10,6 +10,7 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.paths import resolve_path
 from edgecron.base.values import NamedTuple
 
+DEFAULT_PLACE = "127.0.0.1:8745"  # where an engine serves the HTTP API
 _UNIX = "unix:"
 PORTS = {"http": 80, "https": 443}
 _URL = re.compile(

@@ -18,6 +18,7 @@ from edgecron.base.files import MAKE
 from edgecron.base.paths import is_root, resolve_path, state_dir
 from edgecron.base.peers import PROC, own_users, tells_users
 from edgecron.base.values import NamedTuple
+from edgecron.client.remote_server import DEFAULT_PLACE
 from edgecron.http.access import LOOPBACK, Guard, Limits
 from edgecron.supervisor.state_files import connect, listen, prepare_state_dir
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from edgecron.http.connections import Server
 
 
-DEFAULT = "127.0.0.1:8745"
 SOCKET_NAME = "http.sock"
 _UNIX = "unix:"
 _ADDRESS = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]/\s]+):)?(?P<port>[0-9]{1,5})")
@@ -166,8 +166,8 @@ def find_audience(place: Place, *, has_token: bool, proc: Path = PROC) -> Audien
 
 def _hint_for_place(text: str) -> str:
     if re.fullmatch(r"[\w.-]+", text) and not text.isdecimal():
-        return f"give a port, such as --http {text}:{DEFAULT.rpartition(':')[2]}"
-    return f"such as --http {DEFAULT}, or --http unix:"
+        return f"give a port, such as --http {text}:{DEFAULT_PLACE.rpartition(':')[2]}"
+    return f"such as --http {DEFAULT_PLACE}, or --http unix:"
 
 
 def check_served(place: Place, *, has_token: bool, proc: Path = PROC) -> None:
