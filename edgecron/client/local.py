@@ -118,7 +118,7 @@ class Client(Outlooks, Backfills, ManualRuns):
 
         If no schedule has this name, those of the newest removed one. Raises NotFound.
         """
-        from edgecron.client.change_log import ChangeLog
+        from edgecron.client.undo import ChangeLog
 
         return ChangeLog(self).find(name, before=before, limit=limit)
 

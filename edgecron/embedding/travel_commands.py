@@ -23,7 +23,7 @@ from edgecron.supervisor.environment import (
     run_environment,
     working_folder,
 )
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.results import VARIABLE, Left, split_result, take_result
 
 # A stand-in for a program: its arguments -> its exit code; None means 0.

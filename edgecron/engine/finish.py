@@ -14,7 +14,7 @@ from edgecron.engine.recovery import Recovery
 from edgecron.engine.runners import Runners, is_unstarted
 from edgecron.model.choices import Durability, Status
 from edgecron.model.run import Outcome
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.protocol import Flag
 
 if TYPE_CHECKING:
     from edgecron.store.contract import FinishBatch

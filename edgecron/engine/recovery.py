@@ -15,7 +15,7 @@ from edgecron.model.engine import EngineInfo
 from edgecron.model.run import Outcome, Output
 from edgecron.store.contract import Ended, Requeued, RunningRow
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, Verdict
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.runner import THREADS
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from edgecron.model.choices import COMMAND_QUEUE, Cause, Durability, JobKind, Re
 from edgecron.model.run import Claim, Outcome, Reported, Stall
 from edgecron.planning.admission import Reserve
 from edgecron.store.contract import Watched, watched_of
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.runner import THREADS, Runner
 
 

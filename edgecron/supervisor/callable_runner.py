@@ -30,7 +30,7 @@ from edgecron.supervisor.calls import (
     result_of,
     verdict_of,
 )
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.runner import RESERVE_MS, THREADS
 from edgecron.supervisor.threads import Workers
 

@@ -29,7 +29,7 @@ from edgecron.model.run import (
     progress_text,
     state_bytes,
 )
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.protocol import Flag
 
 ReadState = Callable[[int], Mapping[str, str]]  # by the id of a schedule
 

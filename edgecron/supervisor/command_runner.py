@@ -28,8 +28,7 @@ from edgecron.supervisor.environment import (
 )
 from edgecron.supervisor.link import Event, Exited, NotStarted, Stalled, SupervisorLink
 from edgecron.supervisor.output import load_output
-from edgecron.supervisor.protocol import GIVEN_BACK
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
+from edgecron.supervisor.protocol import GIVEN_BACK, EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.results import Left, split_result
 from edgecron.supervisor.runner import Lease
 

@@ -36,7 +36,7 @@ from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause
 from edgecron.model.job import Job
 from edgecron.model.run import Claim, Execution, Upstream
-from edgecron.supervisor.records import Identity
+from edgecron.supervisor.protocol import Identity
 
 MOST_BYTES = 1024 * 1024
 

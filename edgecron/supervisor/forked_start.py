@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from edgecron.base.files import find_weakness
 from edgecron.supervisor.environment import EnvFileRefused, read_env_file
-from edgecron.supervisor.records import Identity, StartRequest
+from edgecron.supervisor.protocol import Identity, StartRequest
 
 if TYPE_CHECKING:
     from edgecron.supervisor.limits import RunLimits

@@ -29,8 +29,7 @@ from typing import Any
 from edgecron.base.files import open_private
 from edgecron.base.values import dataclass, field
 from edgecron.model.choices import Reason
-from edgecron.supervisor.protocol import to_json
-from edgecron.supervisor.records import TOKEN, ExitRecord
+from edgecron.supervisor.protocol import TOKEN, ExitRecord, to_json
 from edgecron.supervisor.state_files import journal_path
 
 FORMAT = "edgecron-journal"

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from edgecron.base.values import dataclass
-from edgecron.supervisor.records import Flag, StartRequest
+from edgecron.supervisor.protocol import Flag, StartRequest
 
 GROUP_PREFIX = "edgecron-run-"
 _CONTROLLERS = frozenset({"cpu", "memory"})

@@ -12,8 +12,7 @@ from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.forks import reset_in_children
 from edgecron.base.values import dataclass
 from edgecron.supervisor import protocol
-from edgecron.supervisor.protocol import Kind
-from edgecron.supervisor.records import EndCause, ExitRecord, StartRequest
+from edgecron.supervisor.protocol import EndCause, ExitRecord, Kind, StartRequest
 
 BATCH = 64  # requests per message: one write to the journal, and the first ones start early
 SEND_TIMEOUT_S = 5.0

@@ -11,7 +11,7 @@ from edgecron.base.units import format_duration_ms, format_size
 from edgecron.model.run import Stream
 from edgecron.supervisor.forked_start import SpawnFailed
 from edgecron.supervisor.output import OutputKeeper, Part
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
+from edgecron.supervisor.protocol import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.results import result_path, take_result
 from edgecron.supervisor.run_session import RunSession
 from edgecron.supervisor.spawn import Spawned

@@ -19,10 +19,17 @@ from edgecron.supervisor.control_server import ControlServer
 from edgecron.supervisor.live_run import LiveRun
 from edgecron.supervisor.live_runs import WAKE_REAP, LiveRuns, note_signal
 from edgecron.supervisor.output import Part
-from edgecron.supervisor.protocol import GIVEN_BACK, PROTOCOL_VERSION, Kind, Phase
+from edgecron.supervisor.protocol import (
+    GIVEN_BACK,
+    PROTOCOL_VERSION,
+    EndCause,
+    Flag,
+    Kind,
+    Phase,
+    StartRequest,
+)
 from edgecron.supervisor.reactor import Deadlines, Peer, Reactor
 from edgecron.supervisor.recorder import WAKE_JOURNAL, Recorder
-from edgecron.supervisor.records import EndCause, Flag, StartRequest
 from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.start_queue import WAKE_RESERVE, StartQueue
 from edgecron.supervisor.state_files import socket_path

@@ -11,9 +11,8 @@ from typing import Any
 from edgecron.base.clock import Clock
 from edgecron.supervisor.groups import read_start_time
 from edgecron.supervisor.journal import Journal
-from edgecron.supervisor.protocol import Kind
+from edgecron.supervisor.protocol import ExitRecord, Kind
 from edgecron.supervisor.reactor import Deadlines, Peer
-from edgecron.supervisor.records import ExitRecord
 
 WAKE_JOURNAL = "journal"  # the deadline at which `retry` is called
 RETRY_MS = 1_000

@@ -31,7 +31,7 @@ from edgecron.model.run import (
     check_state_value,
     progress_text,
 )
-from edgecron.supervisor.records import Flag, Identity, StartRequest
+from edgecron.supervisor.protocol import Flag, Identity, StartRequest
 from edgecron.supervisor.state_files import result_name
 
 VARIABLE = "EDGECRON_RESULT"

@@ -27,7 +27,7 @@ from edgecron.supervisor.groups import (
     signal_group,
     signal_session,
 )
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.results import VARIABLE, WITHOUT
 from edgecron.supervisor.state_files import result_name
 

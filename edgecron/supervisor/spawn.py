@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.values import dataclass
 from edgecron.supervisor.forked_start import SpawnFailed, StartReport, explain_error, start_forked
-from edgecron.supervisor.records import StartRequest
+from edgecron.supervisor.protocol import StartRequest
 
 if TYPE_CHECKING:
     from edgecron.supervisor.limits import RunLimits

@@ -14,7 +14,7 @@ from edgecron.base.paths import state_dir
 from edgecron.engine.state_folder import ring_engines
 from edgecron.supervisor.launch import start
 from edgecron.supervisor.link import Started, SupervisorLink
-from edgecron.supervisor.records import StartRequest
+from edgecron.supervisor.protocol import StartRequest
 from tests.bench.machine import Setting
 from tests.bench.processes import (
     cpu_s_of,

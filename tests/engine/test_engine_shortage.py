@@ -16,7 +16,7 @@ from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.job import Job
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.protocol import Flag
 from tests.support.cgroups import Cgroup
 from tests.support.edits import Edit
 from tests.support.engines import Place

@@ -13,7 +13,7 @@ from edgecron.model.run import Stream
 from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.journal import Exit, Interrupted, Journal, judge, read_journal
 from edgecron.supervisor.output import OutputKeeper, load_output
-from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.protocol import EndCause, ExitRecord
 from edgecron.supervisor.state_files import lock_path, spool_name, take_lock
 from tests.simulation.world import Body, SimSupervisor
 

@@ -14,7 +14,7 @@ import pytest
 
 from edgecron.supervisor import journal as journal_module
 from edgecron.supervisor.journal import Exit, Journal, NeverStarted, judge, read_journal
-from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.protocol import EndCause, ExitRecord
 from tests.powerloss.faults import Duration, Faults, Op, Trouble
 from tests.powerloss.recorder import recording
 from tests.support.clock import FakeClock

@@ -16,7 +16,7 @@ import pytest
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import Reason
 from edgecron.supervisor.journal import ROTATE_BYTES, Exit, Interrupted, Journal, Verdict
-from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.protocol import EndCause, ExitRecord
 from edgecron.supervisor.state_files import journal_path, lock_path, take_lock
 from tests.powerloss.disk import SECTOR_BYTES
 from tests.support.verdicts import verdict

@@ -15,7 +15,7 @@ from edgecron.model.run import Execution, Stream
 from edgecron.store.contract import Claimant, RunningRow
 from edgecron.supervisor.journal import Exit
 from edgecron.supervisor.output import OutputKeeper
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag
+from edgecron.supervisor.protocol import EndCause, ExitRecord, Flag
 from edgecron.supervisor.state_files import spool_name
 from tests.powerloss.disk import SECTOR_BYTES
 from tests.support.clock import FakeClock

@@ -20,7 +20,7 @@ from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.statements import Params
 from edgecron.store.sqlite.store import SqliteStore
 from edgecron.supervisor.cleanup import forget
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.state_files import prepare_state_dir
 from tests.powerloss.faults import NO_FAULTS, Faults
 from tests.powerloss.journals import KnownSupervisors, WrittenJournal, remember

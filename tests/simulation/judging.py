@@ -10,7 +10,7 @@ import stat
 from collections import Counter, defaultdict
 from typing import Any
 
-from edgecron.supervisor.records import EndCause
+from edgecron.supervisor.protocol import EndCause
 from tests.simulation.accounts import (
     check_after,
     check_attempts,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.supervisor import link as real
 from edgecron.supervisor.link import BATCH, Event, SupervisorLink
-from edgecron.supervisor.protocol import Kind, Phase
-from edgecron.supervisor.records import StartRequest
+from edgecron.supervisor.protocol import Kind, Phase, StartRequest
 from tests.simulation.points import Fault, Point
 
 if TYPE_CHECKING:

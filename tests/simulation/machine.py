@@ -16,7 +16,7 @@ from random import Random
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.paths import state_dir
 from edgecron.supervisor.journal import read_journal
-from edgecron.supervisor.records import EndCause, StartRequest
+from edgecron.supervisor.protocol import EndCause, StartRequest
 from edgecron.supervisor.state_files import lock_path, prepare_state_dir, take_lock
 from tests.simulation.links import Link, Socket
 from tests.simulation.points import CALM, STEPS_MS, Fault, Hit, Point, faults_at

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.supervisor.forked_start import SpawnFailed
 from edgecron.supervisor.loop import Supervisor
-from edgecron.supervisor.protocol import PROTOCOL_VERSION
+from edgecron.supervisor.protocol import PROTOCOL_VERSION, EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.reactor import Deadlines
 from edgecron.supervisor.recorder import Recorder
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.start_queue import StartQueue
 from tests.simulation.links import End, Socket

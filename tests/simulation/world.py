@@ -29,7 +29,7 @@ from edgecron.store.sqlite.retention import prune
 from edgecron.store.sqlite.statements import Params
 from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, Verdict
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag
+from edgecron.supervisor.protocol import EndCause, ExitRecord, Flag
 from edgecron.supervisor.runner import RESERVE_MS, Lease
 from tests.support.clock import FakeClock
 

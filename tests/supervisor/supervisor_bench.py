@@ -22,10 +22,9 @@ from edgecron.supervisor.launch import StartBy, start
 from edgecron.supervisor.link import Event, Exited, NotStarted, Started, SupervisorLink
 from edgecron.supervisor.live_run import LiveRun
 from edgecron.supervisor.output import Part, load_output
-from edgecron.supervisor.protocol import GIVEN_BACK, Phase
+from edgecron.supervisor.protocol import GIVEN_BACK, ExitRecord, Phase, StartRequest
 from edgecron.supervisor.reactor import Deadlines, Peer, Reactor
 from edgecron.supervisor.recorder import Recorder
-from edgecron.supervisor.records import ExitRecord, StartRequest
 from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.spawn import Spawner
 from edgecron.supervisor.start_queue import StartQueue

@@ -22,7 +22,7 @@ from edgecron.supervisor.groups import LeftGroup, end_left_group
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted
 from edgecron.supervisor.launch import start
 from edgecron.supervisor.link import SupervisorLink
-from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.protocol import EndCause, ExitRecord
 from edgecron.supervisor.runner import Runner
 from tests.supervisor.supervisor_bench import Bell
 from tests.support.accounts import as_root

@@ -10,7 +10,7 @@ import pytest
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import MOST_STATE_KEYS, Progress, read_progress
 from edgecron.supervisor.command_runner import outcome_of
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag
+from edgecron.supervisor.protocol import EndCause, ExitRecord, Flag
 from edgecron.supervisor.results import Left, split_result
 
 

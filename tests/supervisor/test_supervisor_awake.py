@@ -14,7 +14,7 @@ from edgecron.model.job import Job
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.awake import Inhibitor
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.protocol import Flag
 from tests.supervisor.supervisor_bench import Bench
 from tests.support.clock import FakeClock
 from tests.support.fakemachine import FakeMachine

@@ -13,7 +13,7 @@ import pytest
 
 from edgecron.model.run import Stream
 from edgecron.supervisor.launch import StartBy
-from edgecron.supervisor.records import EndCause, Flag, Identity
+from edgecron.supervisor.protocol import EndCause, Flag, Identity
 from tests.supervisor.supervisor_bench import Bell, Bench, children_of
 from tests.support.accounts import as_root
 

@@ -18,9 +18,8 @@ from edgecron.supervisor.control import Control, rest_of
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.link import Exited, Started
 from edgecron.supervisor.output import OutputKeeper, Part
-from edgecron.supervisor.protocol import Kind, Phase, encode
+from edgecron.supervisor.protocol import EndCause, Flag, Kind, Phase, encode
 from edgecron.supervisor.reactor import Peer, Reactor
-from edgecron.supervisor.records import EndCause, Flag
 from edgecron.supervisor.state_files import journal_path, socket_path
 from tests.supervisor.supervisor_bench import BOUND_MS, Bell, Bench, Gate, follow, wait_gone
 

@@ -18,8 +18,7 @@ from edgecron.supervisor.groups import LeftGroup, end_left_group, read_start_tim
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, read_journal
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.output import load_output
-from edgecron.supervisor.protocol import GIVEN_BACK
-from edgecron.supervisor.records import EndCause
+from edgecron.supervisor.protocol import GIVEN_BACK, EndCause
 from edgecron.supervisor.run_session import end_unrecorded
 from edgecron.supervisor.state_files import lock_is_held, lock_path
 from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Unanswering, children_of, wait_gone
@@ -31,7 +30,7 @@ import os, sys
 from pathlib import Path
 from edgecron.base.clock import SystemClock
 from edgecron.supervisor.launch import start
-from edgecron.supervisor.records import StartRequest
+from edgecron.supervisor.protocol import StartRequest
 
 link = start(Path(sys.argv[1]), clock=SystemClock())
 line = sys.argv[2]

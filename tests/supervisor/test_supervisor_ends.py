@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.supervisor.launch import StartBy
-from edgecron.supervisor.records import EndCause, Flag
+from edgecron.supervisor.protocol import EndCause, Flag
 from tests.supervisor.supervisor_bench import Bell, Bench, Gate, wait_gone
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.

@@ -18,7 +18,7 @@ from edgecron.supervisor.groups import (
     read_start_time,
     signal_session,
 )
-from edgecron.supervisor.records import EndCause, Flag, Identity
+from edgecron.supervisor.protocol import EndCause, Flag, Identity
 from edgecron.supervisor.run_session import REST_FACTOR, Orphan, Snapshot, Snapshots, find_mark
 from tests.supervisor.supervisor_bench import (
     Bell,

@@ -16,8 +16,7 @@ from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.link import Started
-from edgecron.supervisor.protocol import Phase
-from edgecron.supervisor.records import EndCause, ExitRecord, Flag, Identity, StartRequest
+from edgecron.supervisor.protocol import EndCause, ExitRecord, Flag, Identity, Phase, StartRequest
 from edgecron.supervisor.results import result_path
 from edgecron.supervisor.state_files import lock_is_held, lock_path
 from tests.supervisor.supervisor_bench import (

@@ -19,7 +19,7 @@ from edgecron.supervisor.groups import Process
 from edgecron.supervisor.guardian import find_doomed
 from edgecron.supervisor.journal import Interrupted, JournalState, Trace
 from edgecron.supervisor.launch import StartBy
-from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.protocol import EndCause, ExitRecord
 from edgecron.supervisor.state_files import journal_path, lock_is_held, lock_path
 from tests.supervisor.supervisor_bench import (
     Bell,

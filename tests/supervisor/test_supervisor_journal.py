@@ -20,7 +20,7 @@ from edgecron.supervisor.journal import (
     encode_line,
     read_journal,
 )
-from edgecron.supervisor.records import EndCause, ExitRecord
+from edgecron.supervisor.protocol import EndCause, ExitRecord
 from edgecron.supervisor.state_files import (
     journal_path,
     lock_path,

@@ -13,7 +13,7 @@ import pytest
 from edgecron.base.errors import InvalidInput
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
-from edgecron.supervisor.records import EndCause
+from edgecron.supervisor.protocol import EndCause
 from tests.supervisor.supervisor_bench import Bench
 from tests.support.accounts import as_root, identity
 

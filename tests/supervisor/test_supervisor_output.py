@@ -19,7 +19,7 @@ from edgecron.supervisor.output import (
     load_output,
     load_saved_output,
 )
-from edgecron.supervisor.records import Flag
+from edgecron.supervisor.protocol import Flag
 from tests.supervisor.supervisor_bench import Bench, Gate
 from tests.support.places import fill, small_disk
 

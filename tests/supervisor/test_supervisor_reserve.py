@@ -18,8 +18,7 @@ from edgecron.supervisor.control import Control
 from edgecron.supervisor.journal import NeverStarted, judge, read_journal
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.link import Started, SupervisorLink
-from edgecron.supervisor.protocol import Phase
-from edgecron.supervisor.records import EndCause
+from edgecron.supervisor.protocol import EndCause, Phase
 from edgecron.supervisor.runner import RESERVE_MS
 from edgecron.supervisor.state_files import prepare_state_dir
 from tests.supervisor.supervisor_bench import BOUND_MS, Bell, Bench, Gate, wait_gone

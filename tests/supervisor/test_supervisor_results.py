@@ -13,7 +13,7 @@ from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.forked_start import SpawnFailed
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.limits import RunLimits
-from edgecron.supervisor.records import EndCause, Flag, Identity, StartRequest
+from edgecron.supervisor.protocol import EndCause, Flag, Identity, StartRequest
 from edgecron.supervisor.results import result_path, split_result
 from edgecron.supervisor.spawn import Spawned, Spawner
 from edgecron.supervisor.state_files import result_name

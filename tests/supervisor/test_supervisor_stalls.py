@@ -12,8 +12,8 @@ from edgecron.supervisor.control import Control
 from edgecron.supervisor.link import Stalled
 from edgecron.supervisor.live_run import LiveRun
 from edgecron.supervisor.live_runs import LiveRuns
+from edgecron.supervisor.protocol import EndCause, Flag
 from edgecron.supervisor.reactor import Reactor
-from edgecron.supervisor.records import EndCause, Flag
 from tests.supervisor.supervisor_bench import Bench, Gate, Starting
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.

@@ -11,7 +11,7 @@ import pytest
 
 from edgecron.supervisor import loop
 from edgecron.supervisor.launch import StartBy
-from edgecron.supervisor.records import EndCause, Flag
+from edgecron.supervisor.protocol import EndCause, Flag
 from tests.supervisor.supervisor_bench import Bell, Bench
 from tests.support.servers import wait_until
 

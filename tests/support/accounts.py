@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from edgecron.supervisor.records import Identity
+from edgecron.supervisor.protocol import Identity
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
