@@ -235,6 +235,20 @@ def test_at_the_deadline_it_is_skipped_with_its_reason(laptop: Laptop) -> None:
     assert run.error_msg == "needed AC power, which was not true within 2h"
 
 
+def test_a_run_that_is_given_up_does_not_hold_back_the_next_one(laptop: Laptop) -> None:
+    """With the default deadline, a daily run is given up just when the next one is due."""
+    laptop.machine.set_on_mains(False)
+    laptop.story.add("backup", "@daily", policies=Policies(needs=("ac-power",)))
+
+    laptop.story.after_s(4 * HOUR_S)
+    laptop.story.after_s(24 * HOUR_S)
+    laptop.clock.suspend_ms(25 * HOUR_S * 1000)
+    laptop.story.after_s(0)
+
+    given_up = "skipped:condition"
+    assert laptop.shown("backup") == [given_up, given_up, "waits for ac-power"]
+
+
 def test_a_manual_run_waits_for_nothing(laptop: Laptop) -> None:
     laptop.story.add("backup", "@yearly", policies=needs("ac-power"))
     laptop.machine.set_on_mains(False)

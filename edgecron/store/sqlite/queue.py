@@ -65,7 +65,7 @@ def fill(database: Database, *, claimant: Claimant, now_ms: int, hold: Hold) -> 
     """Give free places to queued rows, inside the caller's transaction."""
     may_give_up = _may_give_up(claimant, hold)
     filler = _Filler(database, claimant, now_ms, may_give_up=may_give_up)
-    if may_give_up and _has_expired(database, claimant, now_ms):
+    if may_give_up and has_expired(database, claimant.queues, now_ms=now_ms):
         filler.give_up()
     filler.fill()
     return ClaimBatch(
@@ -82,7 +82,7 @@ def _may_give_up(claimant: Claimant, hold: Hold) -> bool:
 
 def _has_work(database: Database, claimant: Claimant, now_ms: int, hold: Hold) -> bool:
     """Whether a wait for a condition has ended, or a run waits and a place is free."""
-    if _may_give_up(claimant, hold) and _has_expired(database, claimant, now_ms):
+    if _may_give_up(claimant, hold) and has_expired(database, claimant.queues, now_ms=now_ms):
         return True
     return has_place(database, claimant) and has_waiting(database, claimant, now_ms)
 
@@ -97,7 +97,7 @@ def has_queued(database: Database) -> bool:
     )
 
 
-def _has_expired(database: Database, claimant: Claimant, now_ms: int) -> bool:
+def has_expired(database: Database, queues: tuple[str, ...], *, now_ms: int) -> bool:
     """Whether a row of these queues has waited for a condition until its deadline."""
     return any(
         database.row(
@@ -105,7 +105,7 @@ def _has_expired(database: Database, claimant: Claimant, now_ms: int) -> bool:
             {"queue": queue, "now": now_ms},
         )
         is not None
-        for queue in claimant.queues
+        for queue in queues
     )
 
 
