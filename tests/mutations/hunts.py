@@ -34,6 +34,10 @@ STORIES = (
     "::test_whatever_happens_at_a_point_of_a_story_it_ends_well"
 )
 LIVES = f"{_SIMULATION}/test_simulated_lives.py::test_no_life_of_a_few_seeds_breaks_an_invariant"
+WINDOWS = (
+    f"{_SIMULATION}/test_simulated_machine_windows.py"
+    "::test_a_machine_runs_once_in_each_window_in_which_it_can"
+)
 
 # The power loss laboratory.
 CUTS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.edits import Edit
 
-from .hunts import CONDITIONS, CRASHES, CROWDS, NEEDS, POLICIES, SETTLING, fails
+from .hunts import CONDITIONS, CRASHES, CROWDS, NEEDS, POLICIES, SETTLING, WINDOWS, fails
 from .mutation import Hunt, Mutation
 
 _LIMITS = "tests/engine/test_engine_limits.py"
@@ -138,9 +138,29 @@ ALL: tuple[Mutation, ...] = (
                 old="self._known_at_ms.get(condition, now_ms - within_ms) > now_ms - within_ms",
                 new="condition in self._known_at_ms",
             ),
-            Edit(function="ConditionWatch.hear", old="self._known_at_ms.clear()", new="pass"),
+            Edit(function="ConditionWatch.hear", old="if one.kind is Kind.COMMAND", new="if True"),
         ),
         hunt=Hunt(tests=(CONDITIONS,), says="although its condition was not met|has long been met"),
+    ),
+    Mutation(
+        name="window-conditions",
+        guard="a run of once in starts only if the conditions of its trigger are met",
+        proves=("15",),
+        edits=(
+            Edit(
+                function="needs_of_fire",
+                old="(*dict.fromkeys((*texts, *needs)),) if texts else needs",
+                new="needs",
+            ),
+        ),
+        hunt=Hunt(tests=(WINDOWS,), says="its condition was not met"),
+    ),
+    Mutation(
+        name="expired-first",
+        guard="a run whose deadline has passed is given up before the next one is due",
+        proves=("15",),
+        edits=(Edit(function="Firing.fire", old="self._give_up_expired()", new="pass"),),
+        hunt=Hunt(tests=(WINDOWS,), says="did not run although it could"),
     ),
     Mutation(
         name="waiting-woken",

@@ -16,7 +16,7 @@ from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.sleep import SAFETY_MS
 from edgecron.engine.state_folder import EngineFiles
-from edgecron.engine.step import Engine
+from edgecron.engine.step import Engine, Hosting
 from edgecron.model.choices import OnShutdown, Reason
 from edgecron.model.engine import EngineInfo
 from edgecron.planning.corrections import CLOCK_WAIT_MS
@@ -54,6 +54,30 @@ class MachineEngines(LocalEngines):
                 self._machine.cut_short(body)
 
 
+class MachineReports:
+    """What the kernel of a virtual machine reports to one engine that listens."""
+
+    NUMBER = 3_000_000  # no real descriptor has it
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._heard: int | None = None  # None: it does not listen
+
+    @property
+    def has_news(self) -> bool:
+        return self._heard is not None and self._heard != self._machine.reports
+
+    def open(self) -> int | None:
+        self.clear()
+        return self.NUMBER
+
+    def clear(self) -> None:
+        self._heard = self._machine.reports
+
+    def close(self) -> None:
+        self._heard = None
+
+
 class Daemon:
     """One engine process, from its start to its end."""
 
@@ -80,6 +104,7 @@ class Daemon:
         self.passes = 0
         self.failure: EdgecronError | None = None
         self.links: list[Link] = []
+        self.reports = MachineReports(machine)
         self._key = ""
         self._bell = select.poll()
         self._place: EngineFiles | None = None
@@ -101,6 +126,8 @@ class Daemon:
         assert self._place is not None
         if fd == self._place.doorbell.fileno():
             return bool(self._bell.poll(0))
+        if fd == MachineReports.NUMBER:
+            return self.reports.has_news
         for link in self.links:
             if link.fileno() == fd:
                 socket = link.socket
@@ -171,6 +198,7 @@ class Daemon:
                 clock=machine.clock,
             ),
             report=self.report,
+            hosting=Hosting(machine=machine.facts, reports=self.reports),
         )
 
     def _start_runner(self) -> CommandRunner:

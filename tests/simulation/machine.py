@@ -15,6 +15,7 @@ from random import Random
 
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.paths import state_dir
+from edgecron.model.machine_conditions import Machine as Facts
 from edgecron.supervisor.journal import read_journal
 from edgecron.supervisor.protocol import EndCause, StartRequest
 from edgecron.supervisor.state_files import lock_path, prepare_state_dir, take_lock
@@ -44,6 +45,8 @@ class Machine:
         self.random = Random(f"{seed}")
         self.ids = Random(f"{seed} ids")
         self.clock = FakeClock(start_ms)
+        self.facts: Facts | None = None  # of conditions
+        self.reports = 0  # how often its kernel has reported a change of these
         self.true_ms = 0  # never set, never stopped
         self.highest_ms = start_ms  # that the wall clock has shown
         self.set_count = 0  # how often the clock was set
