@@ -181,7 +181,11 @@ class Claimer:
             max_starts=self._burst.free(self._clock.monotonic_ms()),
             only=self._settings.only,
             offers=self._registration.offers,
-            machine=self._conditions.look(needs) if needs or has_asked else NOTHING_KNOWN,
+            machine=(
+                self._conditions.look(needs, is_for_claim=True)
+                if needs or has_asked
+                else NOTHING_KNOWN
+            ),
         )
 
     def _reserve(self) -> int:

@@ -36,7 +36,8 @@ _FRESH_MS = 500  # a fact that is older is read again before a claim
 _ASKED_MS = 60_000  # a condition that no claim asked for since is not looked at
 _FIRST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 60_000
-_COMMAND_PAUSE_MS = 10_000  # the shortest pause between commands that reports of the machine start
+# The shortest pause before reports of the machine, or later fires, start a command again.
+_COMMAND_PAUSE_MS = 10_000
 _SETTLE_MS = 10_000
 _OF_PATHS = frozenset({Kind.DISK, Kind.EXISTS})
 _REPORTED = frozenset(
@@ -142,19 +143,23 @@ class ConditionWatch:
         at_ms = min((one.at_ms for one in self.checks.values()), default=None)
         return None if at_ms is None else max(0, at_ms - self._clock.monotonic_ms())
 
-    def look(self, wanted: Sequence[Waited] = ()) -> Mapping[MachineCondition, bool]:
+    def look(
+        self, wanted: Sequence[Waited] = (), *, is_for_claim: bool = False
+    ) -> Mapping[MachineCondition, bool]:
         """Look at the machine for these conditions, and return all that is known.
 
         A condition that was asked for a moment ago is looked at again. Right after the machine woke
         up, nothing is known. A command is only started: its answer comes later, and counts as long
-        as the answers of other commands can take, so that several can be true together.
+        as the answers of other commands can take, so that several can be true together. Claims
+        start a command for which a run waits only now and then.
         """
         now_ms = self._clock.monotonic_ms()
         for one in wanted:
+            may_ask = not is_for_claim or self._may_ask_again(one, now_ms)
             for condition in find_of_machine((one.text,), one.schedule_id or 0):
                 self.asked[condition] = now_ms
                 is_command = condition.kind is Kind.COMMAND and self._machine is not None
-                if is_command and not self._is_fresh(condition, now_ms):
+                if is_command and may_ask and not self._is_fresh(condition, now_ms):
                     self._ask(condition, revision=one.revision or 0)
         if not self.asked or self._machine is None or self._is_settling(now_ms):
             return NOTHING_KNOWN
@@ -175,6 +180,16 @@ class ConditionWatch:
             self._known.update(judge(self._machine, old))
             self._known_at_ms.update(dict.fromkeys(old, now_ms))
         return dict(self._known)
+
+    def _may_ask_again(self, one: Waited, now_ms: int) -> bool:
+        """Whether a claim can start the command of a condition, and note that it does."""
+        check = self.checks.get(one)
+        if check is None or not is_command(one.text):
+            return True
+        if check.last_ms is not None and now_ms < check.last_ms + _COMMAND_PAUSE_MS:
+            return False
+        self.checks[one] = check._replace(last_ms=now_ms)
+        return True
 
     def _is_fresh(
         self, condition: MachineCondition, now_ms: int, *, within_ms: int = _FRESH_MS

@@ -399,6 +399,15 @@ def test_reports_of_the_machine_start_a_command_only_now_and_then(laptop: Laptop
     assert [laptop.wake_after_s(HOUR_S) for _ in range(9)][-1] == 60
 
 
+def test_later_fires_start_the_command_of_a_waiting_run_only_now_and_then(laptop: Laptop) -> None:
+    laptop.story.add("backup", "every 2s", policies=needs("command:job 0 7"))
+
+    for _ in range(90):
+        laptop.story.after_s(1)
+
+    assert 5 <= len(laptop.story.world.bodies) <= 13
+
+
 def test_reports_of_the_machine_do_not_make_answers_of_commands_old(laptop: Laptop) -> None:
     laptop.story.add("backup", "@daily", policies=needs("command:job 1 0", "command:job 3 0"))
     laptop.story.after_s(4 * HOUR_S)
