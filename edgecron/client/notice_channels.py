@@ -16,17 +16,20 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 from urllib.parse import quote
 
 import edgecron
 from edgecron.base.bundle import hint_for_extra
+from edgecron.base.clock import SystemClock
 from edgecron.base.errors import EdgecronError, os_words
 from edgecron.base.paths import user_name
 from edgecron.base.safetext import clean
@@ -76,30 +79,94 @@ class Message:
     run: str = ""
 
 
-def send(channel: Channel, message: Message) -> None:
-    """Send a message. Raises ChannelFailed."""
-    try:
-        match channel:
-            case CommandChannel():
-                _run(channel, message)
-            case EmailChannel():
-                _mail(channel, message)
-            case WebhookChannel():
-                _post(channel, message)
-            case PingChannel():
-                _ping(channel, message)
-            case AppriseChannel():
-                _apprise(channel, message)
-    except ChannelFailed:
-        raise
-    except smtplib.SMTPException as error:
-        raise ChannelFailed(f"the mail server refused it: {_smtp_words(error)}") from None
-    except (OSError, http.client.HTTPException) as error:
-        raise ChannelFailed(_words_of(error), hint=_hint_of(error)) from None
-    except Exception as error:
-        # Else one channel would end the process, and with it the notices of all other rules.
-        # The words of the error are not kept: they can hold a part of a secret.
-        raise ChannelFailed(f"it could not be sent: {type(error).__name__}") from error
+def send(channel: Channel, message: Message, *, timeout_s: float = TIMEOUT_S) -> None:
+    """Send a message: a server has `timeout_s` in all. Raises ChannelFailed."""
+    with _Limit(timeout_s) as limit:
+        try:
+            _send(channel, message, limit)
+        except ChannelFailed:
+            raise
+        except (OSError, smtplib.SMTPException, http.client.HTTPException) as error:
+            if limit.has_passed or isinstance(_inner(error), TimeoutError):
+                raise ChannelFailed(f"no answer within {timeout_s:g} s") from None
+            if isinstance(error, smtplib.SMTPException):
+                said = _smtp_words(error)
+                raise ChannelFailed(f"the mail server refused it: {said}") from None
+            raise ChannelFailed(_words_of(error), hint=_hint_of(error)) from None
+        except Exception as error:
+            # Else one channel would end the process, and with it the notices of all other rules.
+            # The words of the error are not kept: they can hold a part of a secret.
+            raise ChannelFailed(f"it could not be sent: {type(error).__name__}") from error
+
+
+class _Limit:
+    """One time limit for a whole delivery. At its end, the connections are shut down.
+
+    A timeout of a socket is for each of its calls: a server that answers byte by byte never
+    reaches it.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self.has_passed = False
+        self._clock = SystemClock()
+        self._end_ms = self._clock.monotonic_ms() + round(1000 * timeout_s)
+        self._opened: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(timeout_s, self._pass)
+        self._timer.name = "edgecron-limit"
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        for link in self._opened:
+            link.close()
+
+    def connect(self, address: tuple[str, int], *_: object) -> socket.socket:
+        """Connect to a server, as `socket.create_connection` does."""
+        host, port = address
+        problem: OSError = TimeoutError()
+        for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            left_ms = self._end_ms - self._clock.monotonic_ms()
+            if left_ms <= 0:
+                raise TimeoutError
+            try:
+                link = socket.create_connection((str(found[4][0]), port), timeout=left_ms / 1000)
+            except OSError as error:
+                problem = error
+                continue
+            with self._lock:
+                # Its own descriptor: TLS takes over that of the connection.
+                self._opened.append(link.dup())
+                if self.has_passed:
+                    link.close()
+                    raise TimeoutError
+            return link
+        raise problem
+
+    def _pass(self) -> None:
+        with self._lock:
+            self.has_passed = True
+            for link in self._opened:
+                with suppress(OSError):  # It has ended by itself.
+                    link.shutdown(socket.SHUT_RDWR)
+
+
+def _send(channel: Channel, message: Message, limit: _Limit) -> None:
+    match channel:
+        case CommandChannel():
+            _run(channel, message)
+        case EmailChannel():
+            _mail(channel, message, limit)
+        case WebhookChannel():
+            _post(channel, message, limit)
+        case PingChannel():
+            _ping(channel, message, limit)
+        case AppriseChannel():
+            _apprise(channel, message)
 
 
 def read_secret(secret: Secret) -> str:
@@ -170,7 +237,25 @@ def _pipe_to(
     raise ChannelFailed(f"{name} ended with code {ended.returncode}: {said}")
 
 
-def _mail(channel: EmailChannel, message: Message) -> None:
+class _LimitedSmtp(smtplib.SMTP):
+    """A mail server within the time limit of a delivery."""
+
+    def __init__(self, limit: _Limit, *address: Any, **options: Any) -> None:
+        self._limit = limit
+        super().__init__(*address, **options)
+
+    def _get_socket(self, host: str, port: int, *_: object) -> socket.socket:
+        return self._limit.connect((host, port))
+
+
+class _LimitedSmtps(_LimitedSmtp, smtplib.SMTP_SSL):
+    """The same with TLS from the start."""
+
+    def _get_socket(self, host: str, port: int, *_: object) -> socket.socket:
+        return self.context.wrap_socket(self._limit.connect((host, port)), server_hostname=host)
+
+
+def _mail(channel: EmailChannel, message: Message, limit: _Limit) -> None:
     mail = EmailMessage()
     sender = channel.sender or f"{user_name()}@{socket.getfqdn()}"
     mail["From"] = sender
@@ -186,20 +271,21 @@ def _mail(channel: EmailChannel, message: Message) -> None:
         _pipe_to_sendmail(mail, channel)
         return
     if channel.security is MailSecurity.TLS:
-        server: smtplib.SMTP = smtplib.SMTP_SSL(
-            channel.host,
-            channel.port,
-            timeout=TIMEOUT_S,
-            context=ssl.create_default_context(),
+        server: _LimitedSmtp = _LimitedSmtps(
+            limit, channel.host, channel.port, context=ssl.create_default_context()
         )
     else:
-        server = smtplib.SMTP(channel.host, channel.port, timeout=TIMEOUT_S)
-    with server:
+        server = _LimitedSmtp(limit, channel.host, channel.port)
+    try:
         if channel.security is MailSecurity.STARTTLS:
             server.starttls(context=ssl.create_default_context())
         if channel.username is not None and channel.password is not None:
             server.login(channel.username, read_secret(channel.password))
         server.send_message(mail, from_addr=sender, to_addrs=list(channel.to))
+        with suppress(OSError, smtplib.SMTPException):
+            server.quit()  # The server has taken the mail, whatever it says now.
+    finally:
+        server.close()
 
 
 def _pipe_to_sendmail(mail: EmailMessage, channel: EmailChannel) -> None:
@@ -209,7 +295,7 @@ def _pipe_to_sendmail(mail: EmailMessage, channel: EmailChannel) -> None:
     _pipe_to(program, [program, "-i", "--", *channel.to], mail.as_bytes())
 
 
-def _post(channel: WebhookChannel, message: Message) -> None:
+def _post(channel: WebhookChannel, message: Message, limit: _Limit) -> None:
     forms: dict[str, object] = {
         "slack": {"text": _slack_text(f"*{message.subject}*\n{message.text}")},
         "discord": {
@@ -223,7 +309,7 @@ def _post(channel: WebhookChannel, message: Message) -> None:
         key = read_secret(channel.secret).encode()
         digest = hmac.new(key, body, hashlib.sha256).hexdigest()
         headers["X-Edgecron-Signature"] = f"sha256={digest}"
-    _request(read_secret(channel.url), body, headers)
+    _request(read_secret(channel.url), body, headers, limit)
 
 
 def _slack_text(text: str) -> str:
@@ -231,11 +317,11 @@ def _slack_text(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _ping(channel: PingChannel, message: Message) -> None:
+def _ping(channel: PingChannel, message: Message, limit: _Limit) -> None:
     url = read_secret(channel.url).replace("{schedule}", quote(message.schedule, safe=""))
     address, _, query = url.partition("?")
     query = "&".join(part for part in (query, f"rid={message.run}") if part)
-    _request(f"{address.rstrip('/')}{message.path}?{query}", message.text.encode(), {})
+    _request(f"{address.rstrip('/')}{message.path}?{query}", message.text.encode(), {}, limit)
 
 
 def _apprise(channel: AppriseChannel, message: Message) -> None:
@@ -263,16 +349,38 @@ class _Moved(urllib.request.HTTPRedirectHandler):
         raise ChannelFailed("the server answered 301: its address has moved")
 
 
-def _request(url: str, body: bytes, headers: Mapping[str, str]) -> None:
+class _Limited(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Connect within the time limit of a delivery."""
+
+    def __init__(self, limit: _Limit) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._opener_of(http.client.HTTPConnection), req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._opener_of(http.client.HTTPSConnection), req)
+
+    def _opener_of(self, kind: type[http.client.HTTPConnection]) -> Any:
+        def make(host: str, **options: Any) -> Any:
+            connection: Any = kind(host, **options)
+            connection._create_connection = self._limit.connect
+            return connection
+
+        return make
+
+
+def _request(url: str, body: bytes, headers: Mapping[str, str], limit: _Limit) -> None:
     if not url.startswith(("http://", "https://")):
         raise ChannelFailed("the address does not begin with http:// or https://")
     request = urllib.request.Request(
         url, body, {"User-Agent": f"edgecron/{edgecron.__version__}", **headers}, method="POST"
     )
     try:
-        opener = urllib.request.build_opener(_Moved)
-        with opener.open(request, timeout=TIMEOUT_S) as answer:
-            answer.read(_MOST_ANSWER_BYTES)
+        opener = urllib.request.build_opener(_Moved, _Limited(limit))
+        # The server has then taken the message, whatever the rest of its answer says.
+        opener.open(request).close()
     except urllib.error.HTTPError as error:
         said = clean(error.read(200).decode("utf-8", "replace").strip())
         error.close()
@@ -307,8 +415,6 @@ def _hint_of(error: Exception) -> str | None:
 
 def _words_of(error: Exception) -> str:
     found = _inner(error)
-    if isinstance(found, TimeoutError):
-        return f"no answer within {TIMEOUT_S:.0f} s"
     if isinstance(found, socket.gaierror):
         return "the name of the server is unknown, or the network is down"
     if isinstance(found, ssl.SSLCertVerificationError):

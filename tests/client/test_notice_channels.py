@@ -11,8 +11,8 @@ import socketserver
 import ssl
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -23,6 +23,7 @@ import pytest
 from edgecron.client.notice_channels import ChannelFailed, Message, send
 from edgecron.model.notices import (
     AppriseChannel,
+    Channel,
     CommandChannel,
     EmailChannel,
     MailSecurity,
@@ -227,19 +228,19 @@ class Mail(socketserver.StreamRequestHandler):
     """An SMTP server for one mail; it refuses recipients that begin with `no`."""
 
     def handle(self) -> None:
-        self._say("220 here")
+        self.say("220 here")
         while line := self.rfile.readline().decode().strip():
             word = line.split(" ", 1)[0].upper()
             if word == "EHLO":
-                self._say("250-here")
-                self._say("250-AUTH PLAIN")
+                self.say("250-here")
+                self.say("250-AUTH PLAIN")
             if word == "DATA":
-                self._say("354 go on")
+                self.say("354 go on")
                 self.server.mails.append(self._read_mail())  # type: ignore[attr-defined]
             if word == "RCPT" and "<no" in line:
-                self._say("550 unknown here")
+                self.say("550 unknown here")
                 continue
-            self._say("221 bye" if word == "QUIT" else "250 fine")
+            self.say("221 bye" if word == "QUIT" else "250 fine")
             if word == "QUIT":
                 return
 
@@ -249,13 +250,13 @@ class Mail(socketserver.StreamRequestHandler):
             lines.append(line)
         return "".join(lines)
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
         self.wfile.write(f"{text}\r\n".encode())
 
 
 @contextmanager
-def mail_server() -> Iterator[Any]:
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mail) as server:
+def mail_server(answers: type[Mail] = Mail) -> Iterator[Any]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), answers) as server:
         server.mails = []  # type: ignore[attr-defined]
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), name="mail")
         thread.start()
@@ -307,6 +308,80 @@ def test_a_password_that_no_server_can_get_is_a_failure_of_its_channel_only(
             send(channel, MESSAGE)
 
     assert caught.value.message == "it could not be sent: UnicodeEncodeError"
+
+
+class Dripping(socketserver.StreamRequestHandler):
+    """Send the bytes of an answer one by one, until the test ends or the peer has gone."""
+
+    def handle(self) -> None:
+        answer: bytes = self.server.answer  # type: ignore[attr-defined]
+        pause: threading.Event = self.server.pause  # type: ignore[attr-defined]
+        with suppress(OSError):
+            for place in range(len(answer)):
+                self.wfile.write(answer[place : place + 1])
+                if pause.wait(0.05):
+                    return
+
+
+@contextmanager
+def dripping_server(answer: bytes) -> Iterator[Any]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Dripping) as server:
+        server.answer, server.pause = answer, threading.Event()  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), name="drip")
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.pause.set()  # type: ignore[attr-defined]
+            server.shutdown()
+            thread.join()
+
+
+def https_url(server: Any) -> Secret:
+    return Secret("text", f"https://127.0.0.1:{server.server_address[1]}/hook")
+
+
+@pytest.mark.parametrize(
+    "channel_of",
+    [
+        lambda server: WebhookChannel(url=url_of(server)),
+        lambda server: WebhookChannel(url=https_url(server)),
+        lambda server: PingChannel(url=url_of(server)),
+        lambda server: mail_channel(server, "ops@example.org"),
+        lambda server: replace(mail_channel(server, "ops@here"), security=MailSecurity.TLS),
+    ],
+    ids=["webhook", "webhook over TLS", "ping", "mail", "mail over TLS"],
+)
+def test_a_server_that_answers_byte_by_byte_has_one_time_limit(
+    channel_of: Callable[[Any], Channel],
+) -> None:
+    """Each byte comes in time, and all of them take ten seconds."""
+    answer = b"\x16\x03\x03\x40\x00" + b"2" * 200
+    with dripping_server(answer) as server, pytest.raises(ChannelFailed) as caught:
+        send(channel_of(server), MESSAGE, timeout_s=0.5)
+
+    assert caught.value.message == "no answer within 0.5 s"
+
+
+def test_an_answer_that_begins_well_is_enough() -> None:
+    """The server has taken the message: a second one would be a duplicate."""
+    answer = b"HTTP/1.0 204 N\r\n\r\n" + b"x" * 200
+    with dripping_server(answer) as server:
+        send(WebhookChannel(url=url_of(server)), MESSAGE, timeout_s=2)
+
+
+class Rude(Mail):
+    """Take the mail, and answer QUIT with an error."""
+
+    def say(self, text: str) -> None:
+        super().say("500 what?" if text.startswith("221") else text)
+
+
+def test_a_mail_that_was_taken_is_sent_whatever_the_server_says_then() -> None:
+    with mail_server(Rude) as server:
+        send(mail_channel(server, "ops@example.org"), MESSAGE)
+
+    assert len(server.mails) == 1
 
 
 class SafeMails:
