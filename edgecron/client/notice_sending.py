@@ -181,11 +181,12 @@ class NoticeSender:
             happenings = [one._replace(usual_ms=self._usual_ms(one)) for one in happenings]
             watched = [one._replace(usual_ms=self._usual_ms(one)) for one in watched]
         judged = judge(rules, happenings, incidents, watched=watched, now_ms=now_ms)
+        sent_ms = outbox.find_last_sent_ms(database, (one.rule for one in judged.notices))
         store.write_judged(
             database,
             judged,
             details=[self._contents.detail_of(one) for one in judged.notices],
-            due_ms=[self._due_ms(one, now_ms) for one in judged.notices],
+            due_ms=[self._due_ms(one, sent_ms.get(one.rule), now_ms) for one in judged.notices],
             until_id=happenings[-1].id if happenings else 0,
         )
 
@@ -323,7 +324,9 @@ class NoticeSender:
                 behind_ms = min(max(retry_ms, now_ms + _BEHIND_MS), latest_ms)
                 outbox.postpone_notices(database, ids, until_ms=behind_ms, is_held=False)
                 return None
-        sent_ms = outbox.find_sent_ms(database, rule.name, limit=rule.most_per_hour)
+        sent_ms = outbox.find_sent_ms(
+            database, rule.name, since_ms=now_ms - HOUR_MS, limit=rule.most_per_hour
+        )
         until_ms = held_until(sent_ms, most_per_hour=rule.most_per_hour, now_ms=now_ms)
         is_held = until_ms is not None
         if until_ms is None:
@@ -347,12 +350,9 @@ class NoticeSender:
         outbox.drop_notices(self._client.store, sorted(ids))
         return [one for one in notices if one.id not in ids]
 
-    def _due_ms(self, notice: NewNotice, now_ms: int) -> int:
+    def _due_ms(self, notice: NewNotice, last_sent_ms: int | None, now_ms: int) -> int:
         is_ping = self._rules[notice.rule].channel is ChannelKind.PING
-        sent = outbox.find_sent_ms(self._client.store, notice.rule, limit=1)
-        due_ms = send_at(
-            now_ms=now_ms, last_sent_ms=sent[0] if sent else None, is_immediate=is_ping
-        )
+        due_ms = send_at(now_ms=now_ms, last_sent_ms=last_sent_ms, is_immediate=is_ping)
         if notice.event is NoticeEvent.ENGINE_STOPPED:
             due_ms = max(due_ms, notice.at_ms + _RESTART_MS)
         return due_ms

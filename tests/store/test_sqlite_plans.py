@@ -16,6 +16,8 @@ from edgecron.store.contract import Claimant
 from edgecron.store.sqlite import outbox, retention
 from edgecron.store.sqlite.explanations import find_deciding, find_revision
 from edgecron.store.sqlite.history import Wanted, find_page, find_page_ids
+from edgecron.store.sqlite.notices import find_incidents, find_stalls_told
+from edgecron.store.sqlite.notify_rules import find_broken_rules
 from edgecron.store.sqlite.overlap_replace import replace_oldest
 from edgecron.store.sqlite.queue_order import Blocked
 from edgecron.store.sqlite.statistics import find_ended, find_output_sizes
@@ -122,6 +124,17 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     "prune one": lambda store, bench: prune(store, bench, 3),
     "prune": lambda store, bench: prune(store, bench, None),
     "waiting pings": lambda store, bench: outbox.find_waiting(store, "ops", schedule="s3"),
+    "notices of a rule": lambda store, bench: outbox.find_notices(
+        store, before_id=None, limit=20, rule="ops"
+    ),
+    "notices": lambda store, bench: outbox.find_notices(store, before_id=9, limit=20, rule=None),
+    "messages of a rule": lambda store, bench: outbox.find_sent_ms(
+        store, "ops", since_ms=bench.now, limit=20
+    ),
+    "last messages": lambda store, bench: outbox.find_last_sent_ms(store, ["ops"]),
+    "stalled engines": lambda store, bench: find_stalls_told(store, since_ms=bench.now),
+    "broken rules": lambda store, bench: find_broken_rules(store),
+    "incidents": lambda store, bench: find_incidents(store, [3], now_ms=bench.now),
     "next try of a rule": lambda store, bench: outbox.find_retry_ms(store, "ops"),
     "coming": lambda store, bench: list(islice(store.coming_schedules(), 100)),
 }
@@ -156,9 +169,9 @@ REPAIRS: dict[str, Callable[[SqliteStore, Bench], object]] = {
 
 # A row of a JSON array, of a pragma or of a counted subquery is no table of ours.
 _ALLOWED = re.compile(
-    r"SCAN (w|json_each) VIRTUAL TABLE"
-    # Few groups have a limit, and few engines are remembered.
-    r"|SCAN (g|n LEFT-JOIN|CONSTANT ROW|engines|c)$"
+    r"SCAN (w|named|json_each) VIRTUAL TABLE"
+    # Few groups have a limit, few engines are remembered, and rules for notices are few.
+    r"|SCAN (g|r|n LEFT-JOIN|CONSTANT ROW|engines|c)$"
     # What runs or waits now, whatever the past holds.
     r"|SCAN \w+ USING (COVERING )?INDEX executions_(active|queued)$"
     # A page of the whole history is read backwards by id, and ends at its limit.
@@ -302,6 +315,24 @@ def test_of_some_schedules_each_is_read_from_where_its_page_begins(
     [walk] = set(statements)
     [search] = plan_of(full, walk)
     assert re.fullmatch(rf"SEARCH e USING .*INDEX {index} .*(row)?id<\?\)", search)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [find_broken_rules, lambda store: outbox.find_notices(store, before_id=9, limit=2, rule="r")],
+)
+def test_notices_of_a_rule_are_found_without_those_of_others(
+    full: Bench, call: Callable[[SqliteStore], object]
+) -> None:
+    statements: list[str] = []
+    connection = full.store.connection
+    connection.exec_trace = lambda cursor, sql, bindings: statements.append(sql) or True
+
+    call(full.store)
+
+    connection.exec_trace = None
+    plan = plan_of(full, statements[0])
+    assert any(re.search(r" INDEX notices_by_rule \(rule=\?", line) for line in plan), plan
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ SCRIPTS = (
     "0038_whole_rules.sql",
     "0039_enqueued.sql",
     "0040_declined.sql",
+    "0041_notices_by_rule.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

@@ -6,7 +6,7 @@ Only the process that sends notices changes them. Retention removes final ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
@@ -15,6 +15,7 @@ from edgecron.store.sqlite.connection import Database
 # Of notices that no channel has refused.
 REPLACED = "a newer ping of its schedule took its place"
 UNREAD = "its configuration can't be read"
+_LAST_ID = 2**63 - 1
 _ROW_BYTES = 150  # of a notice, without what it says
 # No notice waits longer for its time, a place in its hour, or its next try.
 MOST_WAIT_MS = 2 * 3_600_000
@@ -36,23 +37,36 @@ def find_notices(
     database: Database, *, before_id: int | None, limit: int, rule: str | None
 ) -> list[Notice]:
     """A page of notices, the newest first."""
+    of_rule = "" if rule is None else "n.rule = :rule AND"
     rows = database.rows(
-        f"""{_NOTICE} WHERE (:before IS NULL OR n.id < :before)
-               AND (:rule IS NULL OR n.rule = :rule)
-           ORDER BY n.id DESC LIMIT :limit""",
-        {"before": before_id, "rule": rule, "limit": limit},
+        f"{_NOTICE} WHERE {of_rule} n.id < :before ORDER BY n.id DESC LIMIT :limit",
+        {"before": _LAST_ID if before_id is None else before_id, "rule": rule, "limit": limit},
     )
     return [_notice_of(row) for row in rows]
 
 
-def find_sent_ms(database: Database, rule: str, *, limit: int) -> list[int]:
-    """When a rule's last messages were sent, the newest first."""
+def find_sent_ms(database: Database, rule: str, *, since_ms: int, limit: int) -> list[int]:
+    """When a rule's last messages were sent since an instant, the newest first."""
     rows = database.rows(
-        """SELECT max(sent_at) FROM notices WHERE rule = :rule AND sent_at IS NOT NULL
-           GROUP BY message ORDER BY max(sent_at) DESC LIMIT :limit""",
-        {"rule": rule, "limit": limit},
+        """SELECT sent_at, message FROM notices
+           WHERE rule = :rule AND sent_at > :since ORDER BY sent_at DESC""",
+        {"rule": rule, "since": since_ms},
     )
-    return [row[0] for row in rows]
+    by_message: dict[str | None, int] = {}
+    for sent_ms, message in rows:
+        by_message.setdefault(message, sent_ms)
+    return list(by_message.values())[:limit]
+
+
+def find_last_sent_ms(database: Database, rules: Iterable[str]) -> dict[str, int]:
+    """When the last message of each of these rules was sent, if any was."""
+    rows = database.rows(
+        """SELECT named.value, (SELECT max(sent_at) FROM notices
+               WHERE rule = named.value AND sent_at IS NOT NULL)
+           FROM json_each(:rules) AS named""",
+        {"rules": json.dumps(sorted(set(rules)))},
+    )
+    return {rule: sent_ms for rule, sent_ms in rows if sent_ms is not None}
 
 
 def find_waiting(database: Database, rule: str, *, schedule: str | None) -> list[Notice]:

@@ -433,6 +433,8 @@ CREATE TABLE notices (
 ) STRICT;
 CREATE INDEX notices_due ON notices (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX notices_sent ON notices (rule, sent_at) WHERE sent_at IS NOT NULL;
+CREATE INDEX notices_by_rule ON notices (rule);
+CREATE INDEX notices_of_stalled ON notices (at) WHERE event = 'engine_stalled';
 
 CREATE TRIGGER executions_noted AFTER UPDATE OF status, missed_count ON executions
 WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrupted')
