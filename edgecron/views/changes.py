@@ -155,7 +155,9 @@ def difference_lines(
             continue  # The act of the change says it.
         old, new = change_words(change, zone=zone, now=now)
         has_old, has_new = change.old is not None, change.new is not None
-        if is_whole and has_old != has_new:
+        if change.old == change.new == SECRET:  # Else they would look alike.
+            lines.append(DifferenceLine(CHANGED, f"{change.key}: changed (hidden)"))
+        elif is_whole and has_old != has_new:
             glyph, text = (CREATED, new) if has_new else (REMOVED, old)
             lines.append(DifferenceLine(glyph, f"{change.key}: {text}"))
         elif len(change.key) + len(old) + len(new) > _MOST_IN_LINE:

@@ -391,7 +391,7 @@ def test_a_plan_shows_no_secrets(edgecron: Edgecron, file: File) -> None:
 
     second = edgecron("apply", str(file))
 
-    assert "    ~ env.API_TOKEN: *** -> ***" in second.out
+    assert "    ~ env.API_TOKEN: changed (hidden)" in second.out
     assert "the database stores API_TOKEN in plain text" in second.err
     assert "hunter" not in first.out + first.err + second.out + second.err
 

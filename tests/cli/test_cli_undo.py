@@ -125,6 +125,21 @@ def test_a_dry_run_shows_an_undo_and_changes_nothing(edgecron: Edgecron, backup:
     assert edgecron("list", "--json").json == before
 
 
+def test_a_changed_value_that_is_hidden_is_shown_as_changed(
+    edgecron: Edgecron, backup: str
+) -> None:
+    edgecron("edit", backup, "--env", "LANG=C")
+    edgecron("edit", backup, "--env", "LANG=de_DE")
+
+    shown = edgecron("show", backup, "--changes").out
+    revealed = edgecron("show", backup, "--changes", "--reveal").out
+    undone = edgecron("undo", backup).out
+
+    assert "~ env.LANG: changed (hidden)" in shown
+    assert "~ env.LANG: C -> de_DE" in revealed
+    assert "~ env.LANG: changed (hidden)" in undone
+
+
 def test_the_undo_of_an_addition_says_that_it_removes(edgecron: Edgecron, backup: str) -> None:
     planned = edgecron("undo", backup, "--dry-run")
     said = edgecron("undo", backup)
