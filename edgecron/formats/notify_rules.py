@@ -278,6 +278,8 @@ class _RuleReader:
         if name == f"{key}_env":
             if _VARIABLE.fullmatch(text) is None:
                 self._refuse(name, f"{text[:80]!r} is not the name of a variable")
+            elif text.startswith("EDGECRON_"):  # Once it is set, no command would run.
+                self._refuse(name, f"{text[:80]!r} is reserved", "use a name without EDGECRON_")
             return Secret("env", text)
         wrong = check(text)
         if wrong is not None:

@@ -162,6 +162,7 @@ def test_mail_is_protected_unless_its_server_is_here(
         ),
         ('[notify.ops]\nwebhook = "ftp://x"', "is not an address that begins with http://"),
         ('[notify.ops]\nwebhook_file = "x"', "notify.ops.webhook_file: 'x' is not an absolute"),
+        ('[notify.ops]\nwebhook_env = "EDGECRON_URL_OF_CHAT"', "is reserved"),
         ('[notify.ops]\nwebhook_env = "a b"', "'a b' is not the name of a variable"),
         (
             '[notify.ops]\nwebhook = "http://x"\nwebhook_env = "X"',
