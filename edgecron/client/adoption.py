@@ -245,25 +245,15 @@ def undo(client: Client, book: Book, name: str) -> Adoption:
     source = open_source(adoption.place)
     source.is_active()  # If it is gone, nothing is changed.
     schedule = _find_schedule(client, adoption)
-    if schedule is not None:
-        was_on = schedule.enabled
-        client.pause(schedule.name)
-        choice = RunChoice(statuses=(Status.RUNNING,))
-        running = client.history(schedule.name, choice=choice, limit=1)
-        if running:
-            if was_on:
-                client.resume(schedule.name)
-            raise Conflict(
-                f"run {running[0].id} of {schedule.name} is still active",
-                hint=f"wait for its end, or: edgecron cancel {running[0].id}",
-            )
     try:
         _give_back(client, book, adoption, source)
     except (EdgecronError, OSError):
-        # If the source could not be restored, edgecron continues to run the schedule.
+        # Then edgecron continues to run the schedule, unless it was paused.
         with suppress(EdgecronError, OSError):
             if adoption.phase is Phase.ADOPTED and schedule is not None:
-                _finish(client, book, adoption, source, schedule=schedule)
+                source.disable()
+                _run_as_before(client, schedule)
+                book.put(replace(adoption, schedule_id=schedule.id))
         raise
     return adoption
 
@@ -286,14 +276,31 @@ def _finish(
     return resumed
 
 
+def _run_as_before(client: Client, before: Schedule) -> None:
+    """End the pause of a schedule, except for one that a person had made."""
+    if before.paused_until is not None:
+        client.pause(before.name, until=before.paused_until)
+    elif before.enabled:
+        client.resume(before.name)
+
+
 def _give_back(client: Client, book: Book, adoption: Adoption, source: Source) -> None:
-    """Pause the schedule, restore the source, then remove the schedule."""
+    """Pause the schedule, restore the source, then remove the schedule.
+
+    Raises Conflict while a run is active.
+    """
     schedule = _find_schedule(client, adoption)
     if schedule is not None:
         adoption = replace(adoption, schedule_id=schedule.id)
     book.put(replace(adoption, phase=Phase.RETURNING))
     if schedule is not None:
-        client.pause(schedule.name)
+        client.pause(schedule.name)  # Without end, also if a person has paused it for a time.
+        choice = RunChoice(statuses=(Status.RUNNING,))
+        for run in client.history(schedule.name, choice=choice, limit=1):
+            raise Conflict(
+                f"run {run.id} of {schedule.name} is still active",
+                hint=f"wait for its end, or: edgecron cancel {run.id}",
+            )
     source.restore()
     if schedule is not None:
         client.remove(schedule.name)
