@@ -27,7 +27,6 @@ from edgecron.store.sqlite.whole_file import (
     is_write_locked,
     orphan_words,
 )
-from edgecron.supervisor.limits import find_subtree
 from edgecron.views.phrases import named_words, size_words
 
 if TYPE_CHECKING:
@@ -274,6 +273,9 @@ def limit_words(states: Sequence[EngineState], *, has_memory: bool, has_cpu: boo
     """
     if not has_memory and not has_cpu:
         return None
+    # Few schedules have limits, and what sets them loads ctypes.
+    from edgecron.supervisor.limits import find_subtree
+
     pid = next((one.info.pid for one in states if one.is_alive and one.info.queues), None)
     subtree = find_subtree(pid)
     controllers = frozenset() if subtree is None else subtree.controllers

@@ -321,6 +321,12 @@ class Database(Statements):
         with self._busy_wait.waiting_at_most(seconds):
             yield
 
+    def keep_pages(self, kib: int) -> None:
+        """Keep up to so many KiB of pages in memory, for a command that reads them repeatedly."""
+        self._check_process()
+        with self.in_use, translated_errors(self.path):
+            self._connection.execute(f"PRAGMA cache_size = -{kib}")
+
     def forget_pages(self) -> None:
         """Drop the pages in memory: after a disk error, the file might be readable again."""
         self._check_process()
