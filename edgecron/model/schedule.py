@@ -52,37 +52,43 @@ class ScheduleSpec:
             check_text(self.queue, what="queue", most=140)
         if self.max_runs is not None:
             check_range("max-runs", self.max_runs, 1, _MOST)
-        if self.policies.stall_timeout_s is not None and self.job.kind is JobKind.CALLABLE:
-            raise InvalidInput(
-                "stall-timeout needs output to watch, but functions print to that of their program",
-                hint="leave it out, or run the function in a process of its own: process=True",
-            )
-        check_aware_or_none("from", self.from_at)
-        check_aware_or_none("until", self.until_at)
-        if self.policies.keep_awake and self.job.kind is JobKind.CALLABLE:
-            raise InvalidInput(
-                "keep_awake is true, but a function runs in its program and not under edgecron",
-                hint="take logind's inhibitor in that program, or make the job a command",
-            )
-        self._check_suspension()
-        if self.from_at and self.until_at and self.until_at <= self.from_at:
-            raise InvalidInput(
-                f"until ({format_instant(self.until_at)}) is not later than from"
-                f" ({format_instant(self.from_at)})",
-                hint="give a later until, or an earlier from",
-            )
+        if self.job.kind is JobKind.CALLABLE:
+            self._check_function()
+        if self.from_at is not None or self.until_at is not None:
+            self._check_bounds()
 
     @property
     def all_needs(self) -> tuple[str, ...]:
         """The conditions of its policies and of its triggers `once in`."""
         return needs_of_fire(self.policies.needs, *self.triggers)
 
-    def _check_suspension(self) -> None:
-        is_suspended = self.policies.while_lost is WhileLost.SUSPEND
-        if is_suspended and self.job.kind is JobKind.CALLABLE:
+    def _check_function(self) -> None:
+        """Refuse policies that a function can't have."""
+        policies = self.policies
+        if policies.stall_timeout_s is not None:
+            raise InvalidInput(
+                "stall-timeout needs output to watch, but functions print to that of their program",
+                hint="leave it out, or run the function in a process of its own: process=True",
+            )
+        if policies.keep_awake:
+            raise InvalidInput(
+                "keep_awake is true, but a function runs in its program and not under edgecron",
+                hint="take logind's inhibitor in that program, or make the job a command",
+            )
+        if policies.while_lost is WhileLost.SUSPEND:
             raise InvalidInput(
                 "while-lost is suspend, but a function can't be suspended",
                 hint="end it instead, or make the job a command",
+            )
+
+    def _check_bounds(self) -> None:
+        check_aware_or_none("from", self.from_at)
+        check_aware_or_none("until", self.until_at)
+        if self.from_at and self.until_at and self.until_at <= self.from_at:
+            raise InvalidInput(
+                f"until ({format_instant(self.until_at)}) is not later than from"
+                f" ({format_instant(self.from_at)})",
+                hint="give a later until, or an earlier from",
             )
 
     def _check_scopes(self) -> None:

@@ -19,6 +19,7 @@ from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.history import find_removals
 from edgecron.store.sqlite.rows import (
     KEPT_COLUMNS,
+    POLICY_COLUMNS,
     SPEC_COLUMNS,
     definition_of,
     needs_of,
@@ -28,9 +29,10 @@ from edgecron.store.sqlite.rows import (
 from edgecron.store.sqlite.schedule_lists import IDLE_COLUMNS, page_where
 
 _T = TypeVar("_T")
-# Names of columns, each with its SQL.
+# Names of columns, each with its SQL, without those of policies.
+_NOT_NAMED = {"compiled", *POLICY_COLUMNS}
 _DEFINED = {
-    **{name: name for name in ("id", *SPEC_COLUMNS, "enabled") if name != "compiled"},
+    **{name: name for name in ("id", *SPEC_COLUMNS, "enabled") if name not in _NOT_NAMED},
     "group_max_running": (
         "(SELECT g.max_running FROM groups AS g WHERE g.name = schedules.group_name)"
     ),
@@ -408,9 +410,14 @@ def _read_definitions(database: Database, where: str, params: dict[str, Any]) ->
 
 def _rows(
     database: Database, columns: Mapping[str, str], where: str, params: dict[str, Any]
-) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, str], ...]]]:
-    """Yield the columns of schedules by name, an `id` among them, and their scopes."""
-    rows = database.rows(f"SELECT {', '.join(columns.values())} FROM schedules{where}", params)
+) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, str], ...], tuple[Any, ...]]]:
+    """Yield the columns of schedules by name, an `id` among them, their scopes and policies.
+
+    The policies are most of the columns: to name each of them takes as long as to read it.
+    """
+    wanted = ", ".join((*columns.values(), *POLICY_COLUMNS))
+    rows = database.rows(f"SELECT {wanted} FROM schedules{where}", params)
+    count = len(columns)
     place = list(columns).index("id")
     scopes: dict[int, list[tuple[str, str]]] = {row[place]: [] for row in rows}
     for schedule_id, kind, scope_id in database.rows(
@@ -421,4 +428,5 @@ def _rows(
     ):
         scopes[schedule_id].append((kind, scope_id))
     for row in rows:
-        yield dict(zip(columns, row, strict=True)), tuple(scopes[row[place]])
+        named = dict(zip(columns, row, strict=False))
+        yield named, tuple(scopes[row[place]]), row[count:]
