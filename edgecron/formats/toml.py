@@ -32,8 +32,10 @@ def write_table(names: Sequence[str], table: Mapping[str, object]) -> str:
     """Write a table below its heading, with inner tables as dotted keys."""
     lines = [f"[{'.'.join(map(_write_name, names))}]"] if names else []
     for key, value in table.items():
-        if isinstance(value, str):  # Most values are.
+        if isinstance(value, str):  # Most values are, or lists.
             lines.append(f"{write_key(key)} = {write_text(value)}")
+        elif isinstance(value, list):
+            lines.append(f"{write_key(key)} = {write_value(value)}")
         else:
             lines += write_pair((key,), value)
     return "\n".join(lines) + "\n"
