@@ -15,10 +15,11 @@ from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple
 from edgecron.embedding.context import Arguments, is_generator_function
 from edgecron.embedding.declared_options import COMMAND_OPTION_NAMES, OPTION_NAMES, command_keys
-from edgecron.embedding.job import Job
+from edgecron.embedding.job import Job as Declared
 from edgecron.embedding.middleware import Middleware
 from edgecron.model.choices import COMMAND_QUEUE, JobKind
-from edgecron.model.engine import is_import_path
+from edgecron.model.engine import CALL, is_import_path
+from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 
 _TOP_LEVEL = "define the function at the top level of a module"
@@ -32,6 +33,7 @@ class AddedJob(NamedTuple):
     call: Callable[..., Any] | None
     args: Sequence[object] | None
     kwargs: Mapping[str, object] | None
+    is_process: bool = False  # each run of the call is a process of its own
 
     @property
     def option_names(self) -> frozenset[str]:
@@ -45,6 +47,11 @@ class AddedJob(NamedTuple):
     def keys(self, name: str, *, queue: str) -> dict[str, object]:
         """Return the document's keys for a new schedule. Raises InvalidInput."""
         if self.call is None:
+            if self.is_process:
+                raise InvalidInput(
+                    f"schedule {name!r} has process, but no call",
+                    hint="a command is a process of its own already",
+                )
             if self._has_arguments:
                 raise InvalidInput(
                     f"schedule {name!r} has args or kwargs, but no call",
@@ -57,7 +64,10 @@ class AddedJob(NamedTuple):
                 hint="make two schedules",
             )
         path = import_path(self.call, name=name)
-        return {"callable": path, "queue": queue, **self._payload_keys(name, self.call)}
+        kind: dict[str, object] = (
+            {"command": [CALL, path]} if self.is_process else {"callable": path}
+        )
+        return {**kind, "queue": queue, **self._payload_keys(name, self.call)}
 
     def changed_keys(self, spec: ScheduleSpec, *, queue: str) -> dict[str, object]:
         """Return the document's keys that change in a schedule; a key that is None goes.
@@ -65,7 +75,8 @@ class AddedJob(NamedTuple):
         Raises InvalidInput.
         """
         name, job, has_arguments = spec.name, spec.job, (self.args, self.kwargs) != (None, None)
-        is_call = job.kind is JobKind.CALLABLE and is_import_path(job.argv[0])
+        path = find_path(job)
+        is_call = path is not None
         wants_call = self.call is not None or has_arguments
         wants_command = (self.command, self.shell) != (None, None)
         if wants_call and not is_call:
@@ -73,13 +84,15 @@ class AddedJob(NamedTuple):
         if wants_command and (is_call or spec.queue != COMMAND_QUEUE):
             raise _another_kind(name, "calls a function", "command=[...]")
         if self.call is not None:
-            new = self.keys(name, queue=queue)
+            is_process = job.kind is JobKind.COMMAND
+            new = self._replace(is_process=is_process).keys(name, queue=queue)
             if not has_arguments:
                 _arguments(self.call, name=name).check(job.payload)
                 return new | {"payload": job.payload}
             return {"payload": None, **new}
         if has_arguments:
-            return {"payload": None, **self._payload_keys(name, _found(name, job.argv[0]))}
+            assert path is not None
+            return {"payload": None, **self._payload_keys(name, _found(name, path))}
         return command_keys(name, self.command, self.shell) if wants_command else {}
 
     def _payload_keys(self, name: str, call: object) -> dict[str, object]:
@@ -150,6 +163,13 @@ def import_path(call: object, *, name: str) -> str:
     return path
 
 
+def find_path(job: Job) -> str | None:
+    """Return the import path of an added function; None for any other job."""
+    if job.kind is JobKind.CALLABLE:
+        return job.argv[0] if is_import_path(job.argv[0]) else None
+    return job.argv[1] if job.argv[0] == CALL and len(job.argv) == 2 else None
+
+
 def load_function(path: str) -> Callable[..., Any]:
     """Import a function by its path. Raises ImportError with the path."""
     function = _bare(_import(path))
@@ -182,7 +202,7 @@ def _found(name: str, path: str) -> Callable[..., Any]:
 
 def _bare(call: object) -> Any:
     """Return the function of a job, which decides how its runs are called; else the object."""
-    return call.function if isinstance(call, Job) else call
+    return call.function if isinstance(call, Declared) else call
 
 
 def _unimportable(name: str, why: str, hint: str) -> InvalidInput:

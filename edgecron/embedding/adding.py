@@ -57,6 +57,7 @@ class Adding(Program):
         call: Callable[..., Any] | None = None,
         args: Sequence[object] | None = None,
         kwargs: Mapping[str, object] | None = None,
+        process: bool = False,
         replace: bool = False,
         **options: Unpack[CommandOptions],
     ) -> Entry[Any]:
@@ -66,12 +67,13 @@ class Adding(Program):
 
         It is written immediately and stays until you remove it, without a declaration. Any engine
         of the program runs the function: edgecron stores its import path, and imports the function
-        when the schedule fires. An equal schedule stays as it is. Raises AlreadyExists if another
+        when the schedule fires. With `process` each run is a process of its own, as in `job`, but
+        without middleware. An equal schedule stays as it is. Raises AlreadyExists if another
         schedule has this name, unless you `replace` it. Raises InvalidInput for a wrong argument,
         or if other processes can't import the function: a lambda, a function within a function,
         a method of an instance, or a function of the started program itself.
         """
-        job = AddedJob(command, shell, call, args, kwargs)
+        job = AddedJob(command, shell, call, args, kwargs, is_process=process)
         return self._add(name, when, job, options, replaces=replace, where=place_of(1))
 
     @overload
@@ -106,11 +108,12 @@ class Adding(Program):
         call: Callable[..., Any] | None = None,
         args: Sequence[object] | None = None,
         kwargs: Mapping[str, object] | None = None,
+        process: bool = False,
         replace: bool = False,
         **options: Unpack[CommandOptions],
     ) -> Entry[Any]:
         """`add`, for a coroutine."""
-        job = AddedJob(command, shell, call, args, kwargs)
+        job = AddedJob(command, shell, call, args, kwargs, is_process=process)
         return await beside(
             self._add, name, when, job, options, replaces=replace, where=place_of(1)
         )
@@ -127,6 +130,9 @@ class Adding(Program):
     ) -> Entry[Any]:
         check_name(name, what="schedule name")
         check_type("replace", replaces, bool, expected="True or False", hint="such as replace=True")
+        check_type(
+            "process", job.is_process, bool, expected="True or False", hint="such as process=True"
+        )
         given = dict(options)
         known = job.option_names
         check_names(name, given, known=known)  # A misspelt `command`, too.

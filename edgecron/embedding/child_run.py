@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
 from edgecron.client import Client
+from edgecron.embedding.added import load_function
+from edgecron.embedding.context import Arguments
 from edgecron.embedding.job import Job as Declared
+from edgecron.embedding.middleware import Middleware
 from edgecron.embedding.processes import begin_child
 from edgecron.model.choices import Cause, JobKind, Reason
 from edgecron.model.job import Job
@@ -43,8 +46,11 @@ def call_here(target: str, told: Mapping[str, Any]) -> int:
     call = ChildCall(_claim(told["run"]), client, reporting=reporting)
     signal.signal(signal.SIGTERM, call.end)
     try:
-        job = _find(target, name=call.claim.schedule)
-        returned = job.arguments.call(call)
+        if told["is_added"]:
+            arguments = Arguments(load_function(target), job=target, middleware=Middleware())
+        else:
+            arguments = _find(target, name=call.claim.schedule).arguments
+        returned = arguments.call(call)
         if isinstance(returned, CoroutineType):
             import asyncio  # only if needed: 30 ms and 11 MB
 

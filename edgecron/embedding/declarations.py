@@ -106,6 +106,7 @@ if TYPE_CHECKING:
 
         args: Sequence[object]
         kwargs: Mapping[str, object]
+        process: bool
         replace: bool
 
 

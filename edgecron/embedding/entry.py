@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.checks import check_type
 from edgecron.base.errors import Conflict, InvalidInput
-from edgecron.embedding.added import AddedJob
+from edgecron.embedding.added import AddedJob, find_path
 from edgecron.embedding.declared_options import (
     COMMAND_OPTION_NAMES,
     OPTION_NAMES,
@@ -83,7 +83,8 @@ class Entry(Scheduled[T]):
         payload = payload_text(given.pop("payload", None), name=self.name)
 
         def changed(schedule: Schedule) -> Wanted:
-            is_call = schedule.spec.job.kind is JobKind.CALLABLE
+            job_now = schedule.spec.job
+            is_call = job_now.kind is JobKind.CALLABLE or find_path(job_now) is not None
             keys = job.changed_keys(schedule.spec, queue=self._program.queue)
             if is_call and payload:
                 raise InvalidInput(

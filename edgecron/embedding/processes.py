@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import InvalidInput
+from edgecron.model.engine import CALL
 from edgecron.model.run import Claim
 
 if TYPE_CHECKING:
@@ -73,7 +74,10 @@ def process_part(claim: Claim, command: tuple[str, ...] | None, *, database: Pat
     """
     argv = claim.job.argv
     is_process = len(argv) == 4 and argv[1] == "-P" and Path(argv[2]).name == _CHILD.name
-    if command is None or not is_process:
+    is_added = argv[0] == CALL and len(argv) == 2
+    if is_added:
+        command = (sys.executable, "-P", os.fspath(_CHILD), argv[1])
+    elif command is None or not is_process:
         return None
     from edgecron.engine.watchdog import take_manager
     from edgecron.supervisor.command_runner import Part
@@ -84,6 +88,7 @@ def process_part(claim: Claim, command: tuple[str, ...] | None, *, database: Pat
         # Imports ignore other values in it, such as a Path.
         "path": [one for one in path if isinstance(one, str)],
         "argv": sys.argv,
+        "is_added": is_added,
         "database": os.fspath(database),
         "run": {
             "schedule_id": claim.schedule_id,

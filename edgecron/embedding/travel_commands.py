@@ -13,6 +13,7 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, replace
+from edgecron.embedding.added import find_path
 from edgecron.embedding.travel_calls import CallsInTurn, Lasts, Stage
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.run import Claim, Outcome, Output, OutputChunk, Reported, Stall, Stream
@@ -103,8 +104,11 @@ class CommandsInTurn:
 
     def start(self, claims: Sequence[Claim]) -> None:
         for claim in claims:
+            function = find_path(claim.job)
             if self._process_commands.get(claim.schedule) == claim.job.argv:
-                job = replace(claim.job, kind=JobKind.CALLABLE, argv=(claim.schedule,))
+                function = claim.schedule
+            if function is not None:
+                job = replace(claim.job, kind=JobKind.CALLABLE, argv=(function,))
                 self._calls.start([claim._replace(job=job)])
                 continue
             lasts_ms = self._lasts(claim.schedule)

@@ -9,6 +9,9 @@ from edgecron.base.values import dataclass
 
 PROGRAM = "py:"  # begins the queue of a program; its name follows
 FUNCTION = "callable"  # the kind of a job that is called by its own name
+# The first word of the command of an added function in a process of its own; the second one is the
+# import path. An engine of the program starts its own Python instead.
+CALL = "edgecron-call"
 IMPORTED = "imported"  # the offer of every engine of a program: functions by their import paths
 
 _DAY_S = 86_400
@@ -36,9 +39,10 @@ def offer_of(kind: str, job: str, *, schedule: str) -> str:
     """Return the offer that an engine needs to run a job.
 
     A declared function is identified by its own name, any other job by the name of its schedule.
+    `job` is the first word of a command.
     """
     if kind != FUNCTION:
-        return f"{kind} {schedule}"
+        return IMPORTED if job == CALL else f"{kind} {schedule}"
     return IMPORTED if is_import_path(job) else f"{kind} {job}"
 
 

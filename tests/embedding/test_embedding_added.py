@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import textwrap
@@ -37,6 +38,10 @@ REPORTS = """
 
     def tell(run: RunContext, word="hello"):
         return [run.schedule, word]
+
+    def find_process():
+        import os
+        return os.getpid()
 
     def numbers():
         yield 1
@@ -119,6 +124,37 @@ def test_the_engine_of_another_process_runs_what_this_one_adds(
             assert added.run_now().get(BOUND_S) == "x"
         finally:
             engine.terminate()
+
+
+def test_an_added_call_can_run_in_a_process_of_its_own_under_any_engine(
+    scheduler: Scheduler, reports: ModuleType
+) -> None:
+    found = scheduler.add("find", "@daily", call=reports.find_process, process=True)
+    sent = scheduler.add("sent", "@daily", call=reports.send, args=["x"], process=True)
+    failed = scheduler.add("fail", "@daily", call=reports.fail, process=True)
+    sent.change(args=["y", 3])
+
+    later = Scheduler(scheduler.path, name=scheduler.name)
+    assert later.prune() == []
+    with later:
+        assert found.run_now().get(BOUND_S) not in (None, os.getpid())
+        assert sent.run_now().get(BOUND_S) == "yyy"
+        run = failed.run_now().wait(BOUND_S)
+
+    assert (run.status, run.error) == ("failed", "LookupError: no customer")
+    with pytest.raises(InvalidInput, match="has process, but no call"):
+        scheduler.add("list", "@daily", command=["ls"], process=True)  # type: ignore[call-overload]
+
+
+def test_a_journey_calls_an_added_function_itself(
+    scheduler: Scheduler, reports: ModuleType
+) -> None:
+    scheduler.add("sent", "@daily", call=reports.send, args=["x"], process=True)
+
+    with travel(scheduler, datetime(2026, 5, 1, 12, tzinfo=UTC)) as journey:
+        journey.advance(days=1)
+
+    assert reports.sent == [("x", 1)]
 
 
 def test_a_path_that_can_not_be_imported_fails_its_run_and_doctor_names_it(

@@ -11,7 +11,7 @@ import apsw
 
 from edgecron.base.errors import Unreadable
 from edgecron.model.choices import Hold
-from edgecron.model.engine import IMPORTED, Offers, find_program
+from edgecron.model.engine import CALL, IMPORTED, Offers, find_program
 from edgecron.planning.next_fire import Due
 from edgecron.store.contract import Subject
 from edgecron.store.sqlite.connection import Database
@@ -284,7 +284,8 @@ def _next_of(
 
 
 # `offer_of`, as an SQL expression.
-OFFER = f"""iif({{of}}kind != 'callable', {{of}}kind || ' ' || {{of}}name,
+OFFER = f"""iif({{of}}kind != 'callable',
+    iif(instr({{of}}job, '["{CALL}"') = 1, '{IMPORTED}', {{of}}kind || ' ' || {{of}}name),
     iif(instr({{of}}job, ':'), '{IMPORTED}', 'callable ' || {{of}}job))"""
 
 
