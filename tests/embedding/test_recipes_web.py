@@ -173,6 +173,54 @@ def test_the_http_api_is_served_under_a_path_of_the_program_s(plant: Plant) -> N
     assert "report" in str(answer)
 
 
+BARE_ASGI = """
+import json
+from jobs import report, scheduler
+
+async def app(scope, receive, send):
+    while scope["type"] == "lifespan":
+        kind = (await receive())["type"]
+        await (scheduler.astart() if kind == "lifespan.startup" else scheduler.astop())
+        await send({"type": f"{kind}.complete"})
+        if kind == "lifespan.shutdown":
+            return
+    text = json.dumps(await (await report.arun_now("north")).aget())
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": text.encode()})
+"""
+BARE_WSGI = """
+import json
+from jobs import report
+
+def app(environ, start_response):
+    text = json.dumps(report.run_now("north").get(20))
+    start_response("200 OK", [("content-type", "application/json")])
+    return [text.encode()]
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        pytest.param(BARE_ASGI, ("-m", "uvicorn", "bare:app", "--uds", "web.sock"), id="asgi"),
+        pytest.param(BARE_WSGI, (*GUNICORN, "bare:app"), id="wsgi"),
+    ],
+)
+def test_an_application_without_a_framework_has_engines_too(
+    plant: Plant, source: str, words: tuple[str, ...]
+) -> None:
+    (plant.folder / "bare.py").write_text(source)
+    server = plant.start(*words, *TWO)
+    engines = plant.wait_engines(2)
+
+    status, answer = server.ask("POST", "/")
+    server.stop()
+
+    assert (status, answer) == (200, "all is well in north")
+    assert plant.wait_engines(0, without=engines) == set()
+
+
 def test_workers_without_an_engine_have_their_runs_done_by_the_process_that_has_one(
     plant: Plant,
 ) -> None:
