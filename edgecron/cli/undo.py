@@ -78,11 +78,15 @@ def run(cli: Session, args: Namespace) -> int:
         cli.say("nothing was changed")
         return 1
     seen = {plan.seen for plan in undone} if len(names) == 1 else set()
-    done = [client.undo(name, revision, seen=next(iter(seen), None)) for name in names]
-    if cli.is_json:
-        cli.put_json(map(undo_object, done))
-    else:
-        for undo in done:
+    done: list[Undo] = []
+    try:
+        for name in names:
+            done.append(client.undo(name, revision, seen=next(iter(seen), None)))
+    finally:
+        # If one can't be undone, those before it were.
+        if cli.is_json and done:
+            cli.put_json(map(undo_object, done))
+        for undo in () if cli.is_json else done:
             _put_done(cli, client, undo, has_plan=must_ask)
     if not all(undo.is_removed for undo in done):
         cli.warn_without_engine(client)

@@ -140,6 +140,18 @@ def test_a_changed_value_that_is_hidden_is_shown_as_changed(
     assert "~ env.LANG: changed (hidden)" in undone
 
 
+def test_an_undo_that_fails_shows_what_was_undone_before(edgecron: Edgecron, backup: str) -> None:
+    edgecron("add", "alone", "--every", "1h", "--", "true")
+    edgecron("add", "follows", "--after", backup, "--", "true")
+
+    said = edgecron("undo", "alone", backup)
+
+    assert said.code == 1
+    assert said.out == "undid the addition of alone: the schedule is removed, its history stays\n"
+    assert f"schedule '{backup}' can't be removed" in said.err
+    assert {one["name"] for one in edgecron("list", "--json").json} == {backup, "follows"}
+
+
 def test_the_undo_of_an_addition_says_that_it_removes(edgecron: Edgecron, backup: str) -> None:
     planned = edgecron("undo", backup, "--dry-run")
     said = edgecron("undo", backup)
