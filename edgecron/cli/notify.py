@@ -122,6 +122,10 @@ def _rehearse(cli: Session, rules: Sequence[NotifyRule]) -> None:
     told = rehearse(client, rules, since_ms=to_ms(now) - _PAST_MS)
     ids = {one.schedule_id for one in told if one.schedule_id is not None}
     names = {line.id: line.standing.name for line in client.schedule_lines(sorted(ids))}
+    for one in told:  # Of a removed schedule, its runs have the name.
+        schedule_id, run_id = one.schedule_id, one.execution_id
+        if schedule_id is not None and schedule_id not in names and run_id is not None:
+            names[schedule_id] = client.execution(run_id).schedule
     if cli.is_json:
         cli.put_json(
             {

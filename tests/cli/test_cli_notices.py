@@ -203,6 +203,17 @@ def test_a_dry_run_shows_what_the_history_would_have_sent(
     assert not out.exists()
 
 
+def test_a_dry_run_names_a_removed_schedule(edgecron: Edgecron, config: Path) -> None:
+    edgecron("add", "bad", "--every", "1h", "--shell", "exit 3")
+    edgecron("run", "bad", "--wait")
+    edgecron("rm", "bad")
+    config.write_text('[notify.ops]\ncommand = ["true"]\n')
+
+    [told] = edgecron("notify", "list", "--dry-run", "--json").json
+
+    assert (told["event"], told["schedule"]) == ("failed", "bad")
+
+
 def test_a_dry_run_only_counts_pings(edgecron: Edgecron, config: Path) -> None:
     edgecron("add", "good", "--every", "1h", "--", "true")
     edgecron("run", "good", "--wait")
