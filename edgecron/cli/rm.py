@@ -12,7 +12,6 @@ On a terminal, edgecron asks first if other schedules follow or need a removed o
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Unreadable
 from edgecron.base.paths import adoptions_path, is_there
@@ -20,9 +19,6 @@ from edgecron.cli.pause import need_all
 from edgecron.cli.session import Session
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.schedule_words import reverting_words
-
-if TYPE_CHECKING:
-    from edgecron.model.schedule import Schedule
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -48,7 +44,7 @@ def run(cli: Session, args: Namespace) -> int:
         left = ", ".join(client.find_dependents(schedule.name))
         if left:
             cli.warn(f"these schedules follow or need {schedule.name}, and no longer run: {left}")
-        _warn_of_original(cli, schedule)
+        warn_of_original(cli, schedule.name, schedule.id)
     if cli.is_json:
         cli.put_json(schedule_object(schedule) for schedule in removed)
         return 0
@@ -62,17 +58,17 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _warn_of_original(cli: Session, schedule: Schedule) -> None:
-    """Warn that nothing runs a removed schedule that was moved from another program."""
+def warn_of_original(cli: Session, name: str, schedule_id: int) -> None:
+    """Warn that nothing runs a schedule that is off, if it was moved from another program."""
     if cli.remote_url() is not None or not is_there(adoptions_path(cli.database_path())):
         return
     from edgecron.client.adoption import Book, Phase  # Rarely needed, and slow to load.
 
-    adoption = Book(cli.database_path()).find_of(schedule.id)
+    adoption = Book(cli.database_path()).find_of(schedule_id)
     if adoption is not None and adoption.phase is Phase.ADOPTED:
         back = cli.command(f"adopt --undo {adoption.name}")
         cli.warn(
-            f"nothing runs {schedule.name} now: its original in {adoption.place.words} stays off;"
+            f"nothing runs {name} now: its original in {adoption.place.words} stays off;"
             f" to give it back: {back}"
         )
 

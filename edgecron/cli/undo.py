@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, UsageError
 from edgecron.cli.plans import put_lines
+from edgecron.cli.rm import warn_of_original
 from edgecron.cli.session import Session
 from edgecron.formats.value_texts import read_count
 from edgecron.views.changes import (
@@ -41,7 +42,7 @@ from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
-    from edgecron.model.schedule import Undo
+    from edgecron.model.schedule import Difference, Undo
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -88,9 +89,18 @@ def run(cli: Session, args: Namespace) -> int:
             cli.put_json(map(undo_object, done))
         for undo in () if cli.is_json else done:
             _put_done(cli, client, undo, has_plan=must_ask)
+    if cli.remote_url() is None:
+        local = cli.local_client(must_exist=True)
+        for undo in done:
+            if undo.is_removed or any(_is_switch_off(one) for one in undo.changes):
+                warn_of_original(cli, undo.schedule, local.past_id(undo.schedule))
     if not all(undo.is_removed for undo in done):
         cli.warn_without_engine(client)
     return 0
+
+
+def _is_switch_off(one: Difference) -> bool:
+    return one.field == "enabled" and one.new is False
 
 
 def _read_names(words: Sequence[str]) -> tuple[list[str], int | None]:

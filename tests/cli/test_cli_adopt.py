@@ -539,6 +539,19 @@ def test_a_failed_return_leaves_a_pause_as_it_was(
         assert "interrupted" not in adopt().err
 
 
+def test_an_undo_after_which_nothing_runs_a_schedule_says_how_to_give_it_back(
+    edgecron: Edgecron, adopt: Adopt, crontab: Path
+) -> None:
+    adopt("copy")
+
+    paused = edgecron("undo", "copy")
+    resumed = edgecron("undo", "copy")
+
+    assert "nothing runs copy now: its original in " in paused.err
+    assert "adopt --undo copy" in paused.err
+    assert "nothing runs" not in resumed.err
+
+
 def test_a_full_disk_leaves_the_crontab_as_it_was(
     edgecron: Edgecron, adopt: Adopt, machine: Machine, crontab: Path
 ) -> None:
