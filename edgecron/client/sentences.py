@@ -19,6 +19,7 @@ from edgecron.client.engine_words import (
     stalled_words,
 )
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Status
+from edgecron.model.conditions import read_condition
 from edgecron.model.listing import ACTIVE_RUNS, Idle, standing_of, upstreams
 from edgecron.supervisor.runner import THREADS
 from edgecron.triggers import describe
@@ -362,6 +363,13 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     queued = [other for other in before if other.status is Status.QUEUED]
     if execution.status is Status.SKIPPED and running and queued:
         return f"{words}, and run {queued[0].id} already waits for its end"
+    waiting_for = before[0].waiting_for
+    if execution.status is Status.SKIPPED and not running and waiting_for is not None:
+        cancel = front.command(f"cancel {before[0].id}")
+        return (
+            f"run {before[0].id} waits for {read_condition(waiting_for).words()};"
+            f" to start the job now, cancel that run first: {cancel}"
+        )
     if execution.status is Status.SKIPPED:
         wait = front.command(f"edit {execution.schedule} --overlap queue")
         return f"{words}; to queue a run behind it: {wait}"

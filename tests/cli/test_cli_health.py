@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.cli import Edgecron
 from tests.support.processes import Daemon
+from tests.support.servers import wait_until
 
 # Of a failing job: its options, its cause, and what the advice has.
 CAUSES = {
@@ -87,6 +88,25 @@ def of(edgecron: Edgecron, schedule: str) -> dict[str, Any]:
     [status] = edgecron("status", "--json").json
     [found] = [one for one in status["unhealthy"] if one["schedule"] == schedule]
     return dict(found)
+
+
+def test_a_manual_run_behind_one_that_waits_says_how_to_start_it(
+    edgecron: Edgecron, database: Path, tmp_path: Path
+) -> None:
+    edgecron("add", "backup", "--every", "1h", "--needs", f"exists:{tmp_path}/usb", "--", "true")
+    edgecron("reschedule", "backup", "in 1s")
+    daemon = Daemon(database)
+    try:
+        wait_until(lambda: bool(edgecron("history", "--json").json), lambda: "no run waits")
+        skipped = edgecron("run", "backup")
+        edgecron("cancel", "1")
+        started = edgecron("run", "backup", "--wait")
+    finally:
+        daemon.kill()
+
+    assert f"run 1 waits for {tmp_path}/usb to exist; to start the job now," in skipped.err
+    assert "cancel that run first: edgecron cancel 1\n" in skipped.err
+    assert started.code == 0, started.err
 
 
 def test_a_run_that_waits_says_for_what(edgecron: Edgecron, database: Path) -> None:
