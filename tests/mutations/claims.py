@@ -174,6 +174,22 @@ ALL: tuple[Mutation, ...] = (
         hunt=Hunt(tests=(STORIES,), says=fails("I23")),
     ),
     Mutation(
+        name="added-before-commit",
+        guard="a schedule that a program adds is acknowledged only if it was committed",
+        proves=("I23",),
+        edits=(
+            Edit(
+                function="add_one",
+                old="_carry_out(database, plan, origin=origin)",
+                new=(
+                    "with database.store.rehearsal():\n"
+                    "    _carry_out(database, plan, origin=origin)"
+                ),
+            ),
+        ),
+        hunt=Hunt(tests=(STORIES,), says=fails("I23")),
+    ),
+    Mutation(
         name="group-is-whole",
         guard="all runs of a group are queued",
         proves=("I23",),

@@ -6,7 +6,7 @@ Read with `invariants`, whose numbers are used; nothing here shares code with ed
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from tests.simulation.counted import check_counts
@@ -285,3 +285,10 @@ def check_enqueued(
     )
     torn = {group: count for group, count in groups.items() if count not in {1, *sizes}}
     assert not torn, f"I23 parts of groups of {sizes} are there: {torn}"
+
+
+def check_added(names: Set[str], lives: Iterable[Life]) -> None:
+    """I23: a schedule that a program has added is there once, until somebody removes it."""
+    there = Counter(life.spec.name for life in lives if life.is_there)
+    wrong = {name: there[name] for name in names if there[name] != 1}
+    assert not wrong, f"I23 added schedules are lost or twice: {wrong}"

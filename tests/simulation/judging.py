@@ -12,6 +12,7 @@ from typing import Any
 
 from edgecron.supervisor.protocol import EndCause
 from tests.simulation.accounts import (
+    check_added,
     check_after,
     check_attempts,
     check_coverage,
@@ -47,7 +48,10 @@ TABLE = {
     20: (END, "engines that are told to wait or to stop leave no command behind"),
     21: (ALWAYS, "integrity_check and foreign_key_check; at the end with each index"),
     22: (END, "doctor finds no problem but that no engine lives"),
-    23: (ALWAYS, "acknowledged runs by hand have rows, a key has one fire, a group is whole"),
+    23: (
+        ALWAYS,
+        "acknowledged runs by hand have rows, keys and groups are whole; added ones are there",
+    ),
 }
 _NEVER = 1 << 62
 
@@ -85,6 +89,7 @@ class Judge(Witness):
         check_enqueued(
             self.asked.acknowledged, self.rows, gone=self.gone, sizes=self.asked.group_sizes
         )
+        check_added(self.asked.added - self.asked.removed, self.lives.values())
         by_life: dict[int, list[Row]] = defaultdict(list)
         for row in self.rows.values():
             by_life[row["schedule_id"]].append(row)

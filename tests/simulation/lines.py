@@ -15,6 +15,7 @@ from pathlib import Path
 from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
+from edgecron.client.declaring import add_one
 from edgecron.formats.document_values import Document, Wanted
 from edgecron.model.choices import Status
 from edgecron.model.run import RunOptions
@@ -78,12 +79,24 @@ class People:
         self.asked.note(spec)
         self.begin("add", lambda client: client.add(spec))
 
+    def add_by_program(self, spec: ScheduleSpec) -> None:
+        """Add it as `scheduler.add` does, and put it down once that was acknowledged."""
+
+        def act(client: Client) -> None:
+            add_one(client, Wanted(spec=spec), queue=spec.queue, origin="sim", replaces=False)
+            self.asked.added.add(spec.name)
+
+        self.asked.note(spec)
+        self.begin("program", act)
+
     def remove(self, name: str) -> None:
+        self.asked.removed.add(name)
         self.begin("rm", lambda client: client.remove(name))
 
     def replace(self, spec: ScheduleSpec) -> None:
         """By `rm` and `add`, and whoever is killed between them has removed it."""
         self.asked.note(spec)
+        self.asked.removed.add(spec.name)
 
         def act(client: Client) -> None:
             client.remove(spec.name)

@@ -161,6 +161,19 @@ def _enqueue(life: Life) -> None:
     life.run(9_000)
 
 
+def _add(life: Life) -> None:
+    """Programs add schedules, two of them the same one at the same time."""
+    people = life.people
+    life.run(1_000)
+    people.add_by_program(_one("added", 4, lasts_s=1))
+    people.add_by_program(_one("added", 4, lasts_s=1))
+    life.run(2_500)
+    people.add_by_program(_one("late", 3, lasts_s=1))
+    life.run(3_000)
+    people.add_by_program(_one("added", 4, lasts_s=1))
+    life.run(6_000)
+
+
 STORIES: Mapping[str, Story] = {
     "fire": Story(specs=(_one("plain", 5, lasts_s=1),), tell=_just_run(11_000)),
     "two-engines": Story(specs=(_one("plain", 5, lasts_s=2),), tell=_just_run(11_000), engines=2),
@@ -229,6 +242,7 @@ STORIES: Mapping[str, Story] = {
         ),
         tell=_enqueue,
     ),
+    "add": Story(specs=(_one("plain", 5, lasts_s=1),), tell=_add),
     "people": Story(
         specs=(_one("plain", 5, lasts_s=1), _one("other", 6, lasts_s=1)), tell=_change
     ),

@@ -35,6 +35,8 @@ class Asked:
     # Of `enqueue`: the key, how many fires, and the ids of all their runs.
     acknowledged: list[tuple[str | None, int, tuple[int, ...]]] = field(default_factory=list)
     group_sizes: set[int] = field(default_factory=set)
+    added: set[str] = field(default_factory=set)  # names of acknowledged `scheduler.add`
+    removed: set[str] = field(default_factory=set)  # names that somebody was to remove
     moved: set[str] = field(default_factory=set)  # of which a fire was to start at another time
 
     def note(self, spec: ScheduleSpec) -> None:
