@@ -29,7 +29,7 @@ from edgecron.model.notices import (
 )
 from edgecron.planning.notices import GIVE_UP_MS, MOST_USUAL_RUNS, replay, usual_limit_ms
 from edgecron.store.sqlite.notices import find_past, find_past_engine_ends
-from edgecron.store.sqlite.notify_rules import find_rules, note_gone, write_rules
+from edgecron.store.sqlite.outbox import find_rules, note_gone, write_rules
 
 if TYPE_CHECKING:
     from edgecron.client.local import Client

@@ -4,7 +4,8 @@
     database_app.py     its base: clock, database threads, notices
     typed_ahead.py      keys that were typed before the question that they are for
     database_thread.py output_feed.py   threads that answer questions, and follow an output
-    queries.py          screens and lists that read the database, at the rate that questions cost
+    queries.py          screens and lists that read the database, at the rate that questions cost;
+                        a read-only list, with the facts of the line under the cursor
     themes.py text_line.py   text styles and themes; single lines of text and of input
     keys.py bindings.py   keys: of the configuration, bound to actions
 
@@ -12,7 +13,6 @@
     list_view.py list_model.py filter_line.py   lists: the window and what it asks of a source,
                         parts of lines, their filter
     schedule_list.py upcoming_list.py run_list.py   what the three lists show
-    facts_screen.py     a read-only list, with the facts of the line under the cursor
     machine_screen.py   the machine's other schedules
     notice_screen.py    notices and whether they were sent
     timeline.py         the next hours as a bar; how busy the coming week is

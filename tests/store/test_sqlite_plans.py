@@ -17,7 +17,7 @@ from edgecron.store.sqlite import outbox, retention
 from edgecron.store.sqlite.explanations import find_deciding, find_revision
 from edgecron.store.sqlite.history import Wanted, find_page, find_page_ids
 from edgecron.store.sqlite.notices import find_incidents, find_stalls_told
-from edgecron.store.sqlite.notify_rules import find_broken_rules
+from edgecron.store.sqlite.outbox import find_broken_rules
 from edgecron.store.sqlite.overlap_replace import replace_oldest
 from edgecron.store.sqlite.queue_order import Blocked
 from edgecron.store.sqlite.statistics import find_ended, find_output_sizes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgecron.model.choices import Status
-from edgecron.store.sqlite import notices, notify_rules
+from edgecron.store.sqlite import notices, outbox
 from edgecron.store.sqlite.store import SqliteStore
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.specs import make_spec
@@ -40,7 +40,7 @@ def test_nothing_is_recorded_without_a_rule(bench: Bench) -> None:
 
 
 def test_a_failure_is_recorded_by_its_own_transaction(bench: Bench) -> None:
-    notify_rules.write_rules(bench.store, [mark()], source="f")
+    outbox.write_rules(bench.store, [mark()], source="f")
     bench.add()
 
     run_once(bench, Status.FAILED)
@@ -50,7 +50,7 @@ def test_a_failure_is_recorded_by_its_own_transaction(bench: Bench) -> None:
 
 
 def test_a_success_is_recorded_only_if_it_can_end_a_trouble(bench: Bench) -> None:
-    notify_rules.write_rules(bench.store, [mark()], source="f")
+    outbox.write_rules(bench.store, [mark()], source="f")
     bench.add()
 
     run_once(bench, Status.SUCCESS)
@@ -63,7 +63,7 @@ def test_a_success_is_recorded_only_if_it_can_end_a_trouble(bench: Bench) -> Non
 
 
 def test_every_run_is_recorded_for_a_rule_that_wants_runs(bench: Bench) -> None:
-    notify_rules.write_rules(bench.store, [mark(wants_runs=True)], source="f")
+    outbox.write_rules(bench.store, [mark(wants_runs=True)], source="f")
     bench.add()
 
     run_once(bench, Status.SUCCESS)
@@ -72,7 +72,7 @@ def test_every_run_is_recorded_for_a_rule_that_wants_runs(bench: Bench) -> None:
 
 
 def test_a_queued_run_is_recorded_when_it_starts(make_store: OpenStore, bench: Bench) -> None:
-    notify_rules.write_rules(bench.store, [mark(wants_runs=True)], source="f")
+    outbox.write_rules(bench.store, [mark(wants_runs=True)], source="f")
     bench.add()
     bench.run()
     before = happened(bench.store)
@@ -84,7 +84,7 @@ def test_a_queued_run_is_recorded_when_it_starts(make_store: OpenStore, bench: B
 
 
 def test_a_run_that_is_queued_again_can_be_late(bench: Bench) -> None:
-    notify_rules.write_rules(bench.store, [mark() | {"late_ms": 10 * MINUTE}], source="f")
+    outbox.write_rules(bench.store, [mark() | {"late_ms": 10 * MINUTE}], source="f")
     bench.add()
     bench.clock.advance_ms(MINUTE)
     [claimed] = bench.fire().granted
@@ -100,7 +100,7 @@ def test_a_run_that_is_queued_again_can_be_late(bench: Bench) -> None:
 
 
 def test_the_end_of_an_engine_is_recorded(bench: Bench) -> None:
-    notify_rules.write_rules(bench.store, [mark()], source="f")
+    outbox.write_rules(bench.store, [mark()], source="f")
 
     bench.store.retire_engine(bench.claimant.engine_id, now_ms=bench.now)
     bench.store.retire_engine(bench.claimant.engine_id, now_ms=bench.now)
@@ -111,21 +111,19 @@ def test_the_end_of_an_engine_is_recorded(bench: Bench) -> None:
 
 
 def test_rules_of_one_file_do_not_touch_those_of_another(bench: Bench) -> None:
-    notify_rules.write_rules(bench.store, [mark("a")], source="user")
-    notify_rules.write_rules(bench.store, [mark("b")], source="system")
+    outbox.write_rules(bench.store, [mark("a")], source="user")
+    outbox.write_rules(bench.store, [mark("b")], source="system")
 
-    is_changed = notify_rules.write_rules(bench.store, [mark("a")], source="user")
-    notify_rules.write_rules(bench.store, [], source="user")
+    is_changed = outbox.write_rules(bench.store, [mark("a")], source="user")
+    outbox.write_rules(bench.store, [], source="user")
 
     assert not is_changed
-    assert [(one.name, one.source) for one in notify_rules.find_rules(bench.store)] == [
-        ("b", "system")
-    ]
+    assert [(one.name, one.source) for one in outbox.find_rules(bench.store)] == [("b", "system")]
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.INTERRUPTED])
 def test_a_trouble_of_many_runs_is_read_in_order(bench: Bench, status: Status) -> None:
-    notify_rules.write_rules(bench.store, [mark()], source="f")
+    outbox.write_rules(bench.store, [mark()], source="f")
     for name in ("a", "b", "c"):
         bench.add(make_spec(name=name))
 

@@ -19,7 +19,7 @@ from edgecron.planning.retention import (
     limits_at,
     sum_of,
 )
-from edgecron.store.sqlite import notices, notify_rules
+from edgecron.store.sqlite import notices, outbox
 from edgecron.store.sqlite.old_runs import remove_runs
 from edgecron.store.sqlite.retention import find_size
 from edgecron.store.sqlite.retention import prune as prune_slices
@@ -800,7 +800,7 @@ def test_a_pass_over_one_schedule_leaves_the_notices(bench: Bench) -> None:
 def test_what_no_sender_looked_at_is_forgotten_after_90_days(bench: Bench) -> None:
     mark = {"name": "ops", "channel": "command", "wants_runs": 0, "words": "all"}
     more: dict[str, object] = {"late_ms": None, "slow_ms": None, "beat_ms": None, "rule": None}
-    notify_rules.write_rules(bench.store, [mark | more], source="f")
+    outbox.write_rules(bench.store, [mark | more], source="f")
     bench.add()
     [old] = live(bench, 1, status=Status.FAILED)
     later(bench, 91)

@@ -23,8 +23,7 @@ from edgecron.model.notices import (
 from edgecron.model.run import Stall
 from edgecron.planning.notices import Judged, Key
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.notify_rules import has_rules
-from edgecron.store.sqlite.outbox import MOST_WAIT_MS
+from edgecron.store.sqlite.outbox import MOST_WAIT_MS, has_rules
 from edgecron.store.sqlite.rows import texts_of
 
 # Of a run `e`. One that has another attempt after it is not final, nor are times before a catch-up.

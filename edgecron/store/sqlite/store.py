@@ -18,7 +18,7 @@ from edgecron.store.sqlite import (
     limits,
     manual_runs,
     notices,
-    notify_rules,
+    outbox,
     outputs,
     queue,
     retention,
@@ -161,9 +161,9 @@ class SqliteStore(ReadingStore):
 
     # Notices.
 
-    has_notify_rules = notify_rules.has_rules
+    has_notify_rules = outbox.has_rules
     next_notice_ms = notices.next_notice_ms
-    find_beat_ms = notify_rules.find_beat_ms
+    find_beat_ms = outbox.find_beat_ms
     note_stalls = notices.note_stalls
 
     # Clock, zones and corrections of times.
