@@ -72,8 +72,8 @@ class Scheduler(Adding):
     fork, the child has no engine until it starts its own.
     """
 
-    # Ten parameters, each by its name: a program gives one or two of them. A value that holds several
-    # would be one more name to import, and to find in help.
+    # Ten parameters, each by its name: a program gives one or two. A value that holds several would
+    # be one more name to import, and to find in help.
     def __init__(
         self,
         database: str | Path | None = None,
