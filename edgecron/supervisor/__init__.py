@@ -14,7 +14,7 @@ results         the result that a run leaves
 recorder        starts and ends, until the engine has them on record
 journal         the same in a file, for the case that everybody dies
 
-Other files: `launch` starts a supervisor below its `guardian`. `control` asks any supervisor over
-its socket, and `control_server` answers. `cleanup` removes the files of dead supervisors.
-`callable_runner` runs functions of the program on `threads`.
+Other files: `launch` starts a supervisor below its `guardian`. `control` has both ends of the
+socket over which any process of the user asks a supervisor. `cleanup` removes the files of dead
+supervisors. `callable_runner` runs functions of the program on `threads`.
 """

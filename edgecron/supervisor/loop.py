@@ -15,7 +15,7 @@ from typing import Any
 
 from edgecron.base.clock import Clock
 from edgecron.supervisor.cleanup import clear_late_results
-from edgecron.supervisor.control_server import ControlServer
+from edgecron.supervisor.control import ControlServer
 from edgecron.supervisor.live_run import LiveRun
 from edgecron.supervisor.live_runs import WAKE_REAP, LiveRuns, note_signal
 from edgecron.supervisor.output import Part

@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 
 from edgecron.model.choices import HealthCause, HealthState
 from edgecron.model.measures import Streak, Suspect
-from edgecron.views.health_words import advise, health_words, left_out_words
 from edgecron.views.schedule_health import (
     ScheduleHealth,
+    advise,
     choose,
     count_states,
+    health_words,
     judge_failing,
     judge_overdue,
+    left_out_words,
     rank,
 )
 
