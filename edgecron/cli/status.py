@@ -21,13 +21,6 @@ from edgecron.cli.session import Session
 from edgecron.client.engine_health import EngineHealth, EngineState
 from edgecron.model.choices import COMMAND_QUEUE, HealthState, Status
 from edgecron.model.listing import RunChoice
-from edgecron.views.health_words import (
-    STATE_WORDS,
-    advise,
-    health_object,
-    health_words,
-    left_out_words,
-)
 from edgecron.views.json_objects import execution_object, fire_object, instant, late_object
 from edgecron.views.phrases import (
     count_words,
@@ -40,6 +33,13 @@ from edgecron.views.phrases import (
     runner_words,
     size_words,
     status_words,
+)
+from edgecron.views.schedule_health import (
+    STATE_WORDS,
+    advise,
+    health_object,
+    health_words,
+    left_out_words,
 )
 from edgecron.views.times import clock_set_words, distance, near_time
 

@@ -27,8 +27,7 @@ from edgecron.model.machine_conditions import Kind
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
 from edgecron.store.sqlite.outbox import find_broken_rules, find_rules_in_vain
-from edgecron.views.health_words import advise, health_words, left_out_words
-from edgecron.views.schedule_health import Unhealthy
+from edgecron.views.schedule_health import Unhealthy, advise, health_words, left_out_words
 
 _MOST_AILING = 5  # schedules named one by one
 MOST_READ = 1000  # schedules, of which each is read

@@ -18,7 +18,6 @@ from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import TextLine, whole_parts
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.glyphs import PROBLEM, UNKNOWN, WARNING
-from edgecron.views.health_words import STATE_WORDS
 from edgecron.views.phrases import (
     count_words,
     display_width,
@@ -28,6 +27,7 @@ from edgecron.views.phrases import (
     size_words,
 )
 from edgecron.views.run_words import run_sentence
+from edgecron.views.schedule_health import STATE_WORDS
 from edgecron.views.times import distance
 
 if TYPE_CHECKING:
