@@ -12,7 +12,7 @@ import pytest
 
 from edgecron.base.paths import state_dir
 from edgecron.base.units import format_ms, from_ms
-from edgecron.engine.state_folder import EngineFiles
+from edgecron.engine.state_folder import EngineFiles, engine_lock_path
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.model.options import Policies
 from edgecron.supervisor.state_files import prepare_state_dir
@@ -36,7 +36,9 @@ def _after_a_stop_of_70_s(path: Path, **policies: object) -> Story:
 @contextmanager
 def _seen(story: Story) -> Iterator[None]:
     """Others see that the engine of a story is alive."""
-    place = EngineFiles(prepare_state_dir(state_dir(story.world.path)), story.key)
+    folder = prepare_state_dir(state_dir(story.world.path))
+    engine_lock_path(folder, story.key).unlink()  # which nobody holds
+    place = EngineFiles(folder, story.key)
     try:
         yield
     finally:
