@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 
 import apsw
@@ -18,6 +19,7 @@ from edgecron.model.options import Policies
 from edgecron.supervisor.state_files import prepare_state_dir
 from edgecron.views.phrases import late_words
 from edgecron.views.schedule_words import behind_words
+from tests.support.forms import some_of
 from tests.support.story import START_MS, Story
 
 
@@ -228,8 +230,9 @@ def test_a_long_backlog_behind_a_run_of_its_schedule_costs_a_step_few_looks(stor
     assert 1 <= len([sql for sql in looks if "AS backlog" in sql]) <= 3
 
 
-@pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.QUEUE])
-@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize(
+    ("overlap", "retries"), some_of(product((Overlap.SKIP, Overlap.QUEUE), (0, 1)), 3)
+)
 def test_live_times_that_come_while_all_is_caught_up_run_in_their_turn(
     story: Story, overlap: Overlap, retries: int
 ) -> None:

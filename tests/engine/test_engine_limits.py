@@ -19,7 +19,7 @@ from edgecron.store.sqlite.connection import Database
 from tests.support.forms import tried
 from tests.support.story import Story
 
-_MOST = tried(3, 6)
+_MOST = tried(1, 6)
 HOUR_S = 3600
 
 

@@ -102,7 +102,7 @@ def test_a_disk_that_fills_up_on_the_way_leaves_a_whole_database_or_none(tmp_pat
         size_kib = many.backup(backup).size_bytes // 1024
 
     done = 0
-    for room_kib in range(size_kib, 3 * size_kib, 32):
+    for room_kib in range(size_kib, 3 * size_kib, 96):
         with small_disk(tmp_path / "disk", kib=room_kib) as disk:
             try:
                 put_in_place(disk / "edgecron.db", backup)

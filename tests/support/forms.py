@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import pytest
 
 HUNT = "TESTS_HUNT"  # set while a mutation is hunted
 
@@ -13,3 +16,11 @@ T = TypeVar("T")
 def tried(shortly: T, hunting: T) -> T:
     """What to try: `shortly` in the short form that runs with all tests."""
     return hunting if HUNT in os.environ else shortly
+
+
+def some_of(cases: Iterable[tuple[Any, ...]], each: int) -> list[Any]:
+    """Parameters for each n-th of these cases; the others are slow."""
+    return [
+        case if number % each == 0 else pytest.param(*case, marks=pytest.mark.slow)
+        for number, case in enumerate(cases)
+    ]

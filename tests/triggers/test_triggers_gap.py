@@ -161,7 +161,14 @@ def test_a_minute_from_H_makes_a_fixed_job() -> None:
 
 @pytest.mark.failure(1)
 @pytest.mark.failure(2)
-@pytest.mark.parametrize("text", ["30 2 * * *", "0 0 * * *", "59 23 * * *"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "30 2 * * *",
+        pytest.param("0 0 * * *", marks=pytest.mark.slow),
+        pytest.param("59 23 * * *", marks=pytest.mark.slow),
+    ],
+)
 def test_a_daily_fixed_job_runs_once_for_each_day_of_a_century_in_every_zone(text: str) -> None:
     after_ms = int(datetime(1972, 1, 1, 12, tzinfo=UTC).timestamp() * 1000)
 

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from edgecron.base.errors import InvalidTrigger
 from edgecron.triggers import Trigger, parse_trigger
 from tests.support.debian import CRONTABS
+from tests.support.forms import tried
 from tests.triggers.triggers_oracle import all_zones, plan_times, scan, transitions
 
 FAST = settings(
     derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
+_PARTS = tried(2, 8)  # of the zones, in the short form
 LONG = settings(FAST, derandomize=False)
 DAY_S = 86_400
 YEAR_S = 31_556_952
@@ -116,7 +118,10 @@ def check_around_a_change(zone: str, *, text: str, chance: random.Random) -> Non
 
 @pytest.mark.failure(1)
 @pytest.mark.failure(2)
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize(
+    "part",
+    [*range(_PARTS), *(pytest.param(n, marks=pytest.mark.slow) for n in range(_PARTS, 8))],
+)
 def test_every_zone_agrees_with_the_oracle_around_one_of_its_changes(part: int) -> None:
     texts = ["30 2 * * *", "0 0 * * *", "15,45 0-3 * * *", "*/20 * * * *", "59 23 * * 6",
              "5 * * * *", "0 */3 * * *", "10-40/10 1,2 * * *"]  # fmt: skip

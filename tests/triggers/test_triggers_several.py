@@ -135,7 +135,7 @@ def test_count_and_last_of_several_are_those_of_a_walk(
     assert len(set(found)) == len(found)
 
 
-@settings(FAST, max_examples=150)
+@settings(FAST, max_examples=60)
 @given(
     interval_ms=st.integers(1, 40_000),
     anchor_s=st.integers(-100, 100),
