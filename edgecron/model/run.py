@@ -1,4 +1,7 @@
-"""Runs: a request, an attempt as people and its runner see it, its output and its outcome."""
+"""Runs: a request, an attempt as people and its runner see it, its output and its outcome.
+
+Values are checked when they are created: a value that can't be written would block ends of runs.
+"""
 
 from __future__ import annotations
 
