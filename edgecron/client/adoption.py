@@ -321,6 +321,27 @@ def refuse_returned(database: Path, schedule: Schedule) -> None:
         )
 
 
+def refuse_doubled(database: Path, schedule: Schedule) -> None:
+    """Raise Conflict if the move of a schedule was interrupted and its source still runs it."""
+    for one in Book(database).read().values():
+        is_same = one.schedule_id == schedule.id
+        if one.schedule_id is None:
+            is_same = one.name == schedule.name and one.argv == schedule.spec.job.argv
+        if is_same and one.phase is not Phase.ADOPTED and _is_running_it(one.place):
+            raise Conflict(
+                f"schedule {schedule.name!r} can't run: its move was interrupted, and"
+                f" {one.place.origin} still runs it",
+                hint=f"complete the move: edgecron {one.completion}",
+            )
+
+
+def _is_running_it(place: Place) -> bool:
+    try:
+        return open_source(place).is_active()
+    except (NotFound, Conflict):  # It is gone.
+        return False
+
+
 def _find_schedule(client: Client, adoption: Adoption) -> Schedule | None:
     """Find the schedule of a move; None if it does not exist.
 

@@ -330,8 +330,16 @@ class ScheduleChanges(Engines, Schedules):
             }.get(idle, f"run it now: edgecron run {name}")
         raise Conflict(f"schedule {name!r} has no next time to move: {why}", hint=hint)
 
+    def refuse_doubled(self, name: str) -> None:
+        """Raise Conflict if another program still runs a schedule that it should give up."""
+        if is_there(adoptions_path(self.store.path)) and self.store.find_id(name) is not None:
+            from edgecron.client.adoption import refuse_doubled  # Rarely needed, slow to load.
+
+            refuse_doubled(self.store.path, self.store.get_schedule(name))
+
     def resume(self, name: str) -> Schedule:
         """Resume a schedule. Times that passed meanwhile become one skipped run."""
+        self.refuse_doubled(name)
 
         def resume_once(schedule: Schedule, now_ms: int) -> bool:
             until = schedule.paused_until

@@ -133,6 +133,7 @@ class Undoing:
         Raises NotFound, Conflict if there is nothing to undo or the schedule has changed since
         revision `seen`, and what a change raises.
         """
+        self._database.refuse_doubled(name)
         with self._store.together():
             done = self._carry_out(name, revision, seen=seen)
         self._database.ring()

@@ -489,6 +489,30 @@ def test_an_interrupted_move_is_reported_until_it_is_complete(
     assert "the move of copy" not in adopt().err + edgecron("doctor").out
 
 
+def test_after_an_interrupted_move_nothing_lets_both_run(
+    edgecron: Edgecron, adopt: Adopt, machine: Machine, crontab: Path
+) -> None:
+    """The schedule is there, and the line of the crontab is still on."""
+    edgecron("add", "first", "--every", "1h", "--", "true")
+    words, number = ("adopt", "--root", str(machine.root), "copy"), 0
+    while in_child(*words, prepare=kill_before(number)) and "copy" not in schedules(edgecron):
+        if adopt("copy").code == 0:
+            adopt("--undo", "copy")
+        number += STRIDE
+    assert is_line_on(crontab)
+
+    refused = edgecron("resume", "copy")
+    undone = edgecron("undo", "copy")
+
+    assert (refused.code, undone.code) == (1, 1)
+    assert "its move was interrupted, and cron still runs it" in refused.err
+    assert "hint: complete the move: edgecron" in refused.err
+    assert not is_on(edgecron, "copy")
+    assert adopt("copy").code == 0
+    assert is_on(edgecron, "copy")
+    assert edgecron("pause", "copy").code == edgecron("resume", "copy").code == 0
+
+
 def test_a_source_that_cannot_be_changed_keeps_its_schedule(
     edgecron: Edgecron, adopt: Adopt, crontab: Path
 ) -> None:
