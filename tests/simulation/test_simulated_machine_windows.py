@@ -198,7 +198,7 @@ def test_a_machine_runs_once_in_each_window_in_which_it_can(seed: int) -> None:
             finally:
                 life.close()
 
-    assert len(power.changes) > 10
-    assert seen["started"] >= 4
-    assert seen["chance"] >= 4
+    assert len(power.changes) > 2
+    assert seen["started"] >= 1
+    assert seen["chance"] >= 1
     assert seen["no chance"] >= 1
