@@ -28,8 +28,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="_judge_trouble",
-                old="if after.noticed_ms is None and after.count >= least",
-                new="if after.count >= least",
+                old="_tell(rule, after, judged",
+                new="_tell(rule, replace(after, noticed_ms=None), judged",
             ),
         ),
         hunt=Hunt(tests=(NOTICES,), says=fails("O2")),
@@ -83,8 +83,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="_judge_watched",
-                old="if after.noticed_ms is None:",
-                new="if True:",
+                old="_tell(rule, after, judged",
+                new="_tell(rule, replace(after, noticed_ms=None), judged",
             ),
         ),
         hunt=Hunt(tests=(NOTICES,), says=fails("O5")),
@@ -95,7 +95,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("O5",),
         edits=(
             Edit(
-                function="_judge_success",
+                function="_close_over",
                 old="NoticeEvent.MISSED, NoticeEvent.STALLED, *passed_ms",
                 new="",
             ),
