@@ -59,8 +59,7 @@ from edgecron.planning.forecast import UpcomingFire
 from edgecron.planning.simulation import Simulation
 from edgecron.triggers import Trigger
 from edgecron.views.busy import WeekHeat
-from edgecron.views.explanation import Explanation
-from edgecron.views.outlook import Foreseen, LatePlaces, Outlook
+from edgecron.views.outlook import Explanation, Foreseen, LatePlaces, Outlook
 from edgecron.views.statistics import Tallied
 
 # The objects of the schemas, by name; filled as forms are made.

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.triggers import Trigger
     from edgecron.views.busy import WeekHeat
-    from edgecron.views.explanation import Explanation, Words
-    from edgecron.views.outlook import Behind, Foreseen, Outlook
+    from edgecron.views.outlook import Behind, Explanation, Foreseen, Outlook, Words
     from edgecron.views.schedule_health import Ranked, ScheduleHealth, Unhealthy
 
 
@@ -267,7 +266,7 @@ class Outlooks(ScheduleChanges, Runs):
         A time without seconds means the whole minute. The answer comes from recorded runs, else
         from what the schedule said at that time. Raises NotFound.
         """
-        from edgecron.views.explanation import explain, find_opening_ms, last_of
+        from edgecron.views.outlook import explain, find_opening_ms, last_of
 
         check_aware("the time", at)
         schedule = self.store.get_schedule(name)
@@ -302,7 +301,7 @@ class Outlooks(ScheduleChanges, Runs):
             return []
 
     def _words_at(self, schedule: Schedule, at_ms: int) -> Words:
-        from edgecron.views.explanation import Words
+        from edgecron.views.outlook import Words
 
         found = find_revision(self.store, schedule.id, at_ms=at_ms)
         if found is None or found.is_newest:

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from edgecron.planning.simulation import Simulation
     from edgecron.triggers import Trigger
     from edgecron.views.busy import WeekHeat
-    from edgecron.views.explanation import Explanation
-    from edgecron.views.outlook import Foreseen, LatePlaces, Outlook
+    from edgecron.views.outlook import Explanation, Foreseen, LatePlaces, Outlook
     from edgecron.views.schedule_health import ScheduleHealth
     from edgecron.views.statistics import Tallied
 

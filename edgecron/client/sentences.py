@@ -23,8 +23,8 @@ from edgecron.model.conditions import read_condition
 from edgecron.model.listing import ACTIVE_RUNS, Idle, standing_of, upstreams
 from edgecron.supervisor.runner import THREADS
 from edgecron.triggers import describe
-from edgecron.views.explanation import Explanation, Verdict
 from edgecron.views.json_objects import MASK
+from edgecron.views.outlook import Explanation, Verdict
 from edgecron.views.phrases import (
     disk_words,
     due_words,

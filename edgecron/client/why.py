@@ -11,8 +11,8 @@ from edgecron.base.values import NamedTuple
 from edgecron.client.sentences import prospect_sentences, verdict_sentences
 from edgecron.model.listing import Idle
 from edgecron.triggers import clock_change_notes
-from edgecron.views.explanation import Verdict
 from edgecron.views.json_objects import execution_object, instant, outlook_object
+from edgecron.views.outlook import Verdict
 from edgecron.views.run_words import run_sentence
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from edgecron.client.engine_words import FrontEnd
     from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
-    from edgecron.views.explanation import Explanation
-    from edgecron.views.outlook import Outlook
+    from edgecron.views.outlook import Explanation, Outlook
 
 _MOST_RUNS = 5  # of one time that are explained one by one
 _NOW = "now"  # the verdict of an answer without a time

@@ -31,7 +31,7 @@ from edgecron.http.streams import EVENTS
 from edgecron.model.choices import Status
 from edgecron.model.options import JOB_OPTIONS
 from edgecron.triggers.zones import LOCAL, zone_names
-from edgecron.views.explanation import Verdict
+from edgecron.views.outlook import Verdict
 
 if TYPE_CHECKING:
     from edgecron.client import Client

@@ -9,7 +9,7 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import Overlap, Status
-from edgecron.views.explanation import Explanation, Verdict
+from edgecron.views.outlook import Explanation, Verdict
 from tests.support.cli import Edgecron
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec

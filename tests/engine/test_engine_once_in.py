@@ -10,7 +10,7 @@ import pytest
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.options import Policies
-from edgecron.views.explanation import Verdict
+from edgecron.views.outlook import Verdict
 from edgecron.views.run_words import run_sentence
 from tests.support.laptop import Laptop
 from tests.support.story import START_MS

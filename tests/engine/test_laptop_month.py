@@ -19,7 +19,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Cause, Reason, Status
 from edgecron.model.options import Policies
 from edgecron.model.run import Execution
-from edgecron.views.explanation import Verdict
+from edgecron.views.outlook import Verdict
 from edgecron.views.run_words import run_sentence
 from tests.support.laptop import Laptop
 
