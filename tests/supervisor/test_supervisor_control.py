@@ -24,7 +24,10 @@ from edgecron.supervisor.state_files import journal_path, socket_path
 from tests.supervisor.supervisor_bench import BOUND_MS, Bell, Bench, Gate, follow, wait_gone
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
-pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
+    pytest.mark.real_starts,
+]
 
 
 @pytest.fixture

@@ -35,7 +35,10 @@ from tests.support.accounts import as_root, identity
 from tests.support.verdicts import verdict
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
-pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
+    pytest.mark.real_starts,
+]
 
 OWN_GROUP = """
 import os, sys, time

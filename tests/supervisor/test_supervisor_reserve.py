@@ -23,6 +23,8 @@ from edgecron.supervisor.runner import RESERVE_MS
 from edgecron.supervisor.state_files import prepare_state_dir
 from tests.supervisor.supervisor_bench import BOUND_MS, Bell, Bench, Gate, wait_gone
 
+pytestmark = pytest.mark.real_starts
+
 
 @pytest.fixture
 def narrow(tmp_path: Path) -> Iterator[Bench]:
