@@ -183,7 +183,7 @@ class Firing:
             if self.has_lost or not decisions:
                 break
             self._may_leave &= granted == len(due)  # Else something else holds them back.
-            if len(due) == limit and self._must_rest(begun_ms):
+            if len(due) < limit or self._must_rest(begun_ms):
                 break
             count += len(due)
             chunk = CHUNK

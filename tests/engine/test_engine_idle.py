@@ -255,3 +255,16 @@ def test_what_is_due_at_one_instant_is_loaded_a_part_at_a_time(story: Story) -> 
 
     loads = [sql for sql in asked if "FROM schedule_revisions" in sql or "snapshot" in sql]
     assert len(loads) == 3
+
+
+def test_a_step_asks_once_for_a_few_due_schedules(story: Story) -> None:
+    for number in range(3):
+        story.add(f"s{number}", "0 * * * *")
+    settle(story)
+    story.world.clock.advance_ms(HOUR_MS - 2 * SAFETY_MS)
+    asked = traced(story)
+
+    step = story.engine.step()
+
+    assert step.claimed == 3
+    assert len([sql for sql in asked if "next_source, repeats_since FROM schedules" in sql]) == 1
