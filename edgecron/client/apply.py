@@ -236,6 +236,7 @@ class Apply:
             return prepared
         if not wanted.enabled:
             return replace(prepared, enabled=False)
+        self._database.refuse_doubled(schedule.name)
         free = replace(schedule, enabled=True, paused_until=None)
         resumption = retime(self._store, free, compiled.timing, now_ms=now_ms, reason=Reason.PAUSED)
         return replace(prepared, enabled=True, retiming=None, resumption=resumption)

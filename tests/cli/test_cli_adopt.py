@@ -490,7 +490,7 @@ def test_an_interrupted_move_is_reported_until_it_is_complete(
 
 
 def test_after_an_interrupted_move_nothing_lets_both_run(
-    edgecron: Edgecron, adopt: Adopt, machine: Machine, crontab: Path
+    edgecron: Edgecron, adopt: Adopt, machine: Machine, crontab: Path, tmp_path: Path
 ) -> None:
     """The schedule is there, and the line of the crontab is still on."""
     edgecron("add", "first", "--every", "1h", "--", "true")
@@ -503,8 +503,14 @@ def test_after_an_interrupted_move_nothing_lets_both_run(
 
     refused = edgecron("resume", "copy")
     undone = edgecron("undo", "copy")
+    document = tmp_path / "copy.toml"
+    document.write_text(
+        '[schedules.copy]\ncron = "30 2 * * *"\nshell = "/opt/copy all"\nenabled = true\n'
+    )
+    applied = edgecron("apply", str(document))
 
-    assert (refused.code, undone.code) == (1, 1)
+    assert (refused.code, undone.code, applied.code) == (1, 1, 1)
+    assert "cron still runs it" in applied.err
     assert "its move was interrupted, and cron still runs it" in refused.err
     assert "hint: complete the move: edgecron" in refused.err
     assert not is_on(edgecron, "copy")
