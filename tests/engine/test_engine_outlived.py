@@ -49,7 +49,7 @@ def crowd(place: Place, tmp_path: Path) -> Iterator[Crowd]:
     [
         (signal.SIGKILL, None, None),
         (signal.SIGTERM, "0.0.9", None),
-        (signal.SIGKILL, "0.0.9", None),
+        pytest.param(signal.SIGKILL, "0.0.9", None, marks=pytest.mark.slow),
         (signal.SIGTERM, "9.9.9", 99),
     ],
 )

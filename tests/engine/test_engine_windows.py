@@ -37,9 +37,11 @@ def until(story: Story, time: str) -> None:
     at_ms = today_ms + (hour * 60 + minute) * 60_000
     at_ms += DAY_MS if at_ms <= clock.now_ms() else 0
     while clock.now_ms() < at_ms:
-        wake_ms = story.engine.step().wake_ms
+        story.engine.step()
+        wake_ms = story.engine.step().wake_ms  # What starts in one step can end in the next.
         next_ms = at_ms if wake_ms is None else min(at_ms, max(wake_ms, clock.now_ms() + 1))
-        story.after_s((next_ms - clock.now_ms()) / 1000)
+        clock.advance_ms(next_ms - clock.now_ms())
+    story.after_s(0)
 
 
 def shown(at: datetime | None) -> str:
