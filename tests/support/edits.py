@@ -69,7 +69,7 @@ class Edit:
         texts = [
             text
             for path in package.rglob("*.py")
-            for text in _texts_in(path.read_text(encoding="utf-8"), self.function)
+            for text in _texts_in(_read(path, path.stat().st_mtime_ns), self.function)
             if self.old in text
         ]
         if len(texts) != 1 or texts[0].count(self.old) != 1:
@@ -136,6 +136,12 @@ def units(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
 def canonical(unit: ast.stmt) -> str:
     """The source of a function in one layout: SQL on one line, no comments."""
     return ast.unparse(_OneLine().visit(ast.parse(ast.unparse(unit))))
+
+
+@cache  # Many edits are checked on the same files.
+def _read(path: Path, mtime_ns: int) -> str:
+    """The text of a file that was written last at this time."""
+    return path.read_text(encoding="utf-8")
 
 
 def _texts_in(source: str, function: str) -> list[str]:
