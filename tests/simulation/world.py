@@ -380,11 +380,8 @@ class World:
 
     def fix_seed(self) -> None:
         """Give the database a seed out of our own dice: jitter is then the same in each replay."""
-        open_store(self.path, now_ms=self.clock.now_ms()).close()
-        database = Database(self.path)
-        with database.transaction():
-            database.change("UPDATE meta SET seed = :seed", {"seed": self.random.randbytes(16)})
-        database.close()
+        seed = self.random.randbytes(16)
+        open_store(self.path, now_ms=self.clock.now_ms(), seed=seed).close()
 
     def look(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """Rows of the database, for who judges. One connection reads all: opening takes longer."""
