@@ -198,7 +198,7 @@ def test_a_crash_at_any_call_of_a_claim_ahead_loses_nothing_and_repeats_nothing(
     crash_points = set()
     bodies = set()
 
-    for crash_at in sorted({*range(_EACH, 81, _EACH), *_AHEAD}):
+    for crash_at in sorted({*range(_EACH, 101, _EACH), *_AHEAD}):
         world = World(tmp_path / f"{crash_at}.db", random=Random(0), start_ms=START_MS)
         with Client(world.path, clock=world.clock) as client:
             client.add_all(specs)
