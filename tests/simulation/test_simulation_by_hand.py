@@ -47,7 +47,7 @@ def test_what_is_moved_held_and_filled_is_decided_once(tmp_path: Path) -> None:
     for seed in range(1, _MOST + 1):
         filled += live_through(tmp_path / str(seed), seed)
 
-    assert filled > 10, "hardly anything was ever backfilled"
+    assert filled > 10 * _MOST // 3, "hardly anything was ever backfilled"
 
 
 @pytest.mark.slow
