@@ -21,7 +21,7 @@ from edgecron.engine.events import Event, EventKind, Report
 from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.document_plan import APPLY, PRUNABLE, Action, Step
 from edgecron.formats.document_values import Document, find_notes
-from edgecron.views.changes import change_words, mask
+from edgecron.views.changes import change_line, mask
 
 _JOIN_S = 10.0
 _KINDS = {
@@ -181,9 +181,7 @@ def _plan_events(path: str, steps: Sequence[Step], *, at_ms: int) -> Iterator[Ev
             continue
         details: dict[str, object] = {"file": path}
         if step.changes:
-            shown = mask(step.changes)
-            changed = [(change.key, *change_words(change)) for change in shown]
-            details["changes"] = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed)
+            details["changes"] = ", ".join(map(change_line, mask(step.changes)))
         if step.note is not None:
             details["note"] = step.note
         yield Event(at_ms, kind, schedule=step.name, details=details)

@@ -137,6 +137,14 @@ class DifferenceLine(NamedTuple):
     text: str
 
 
+def change_line(change: FieldChange | Difference) -> str:
+    """Show a field before and after in one line, `timeout: 1h -> 2h`."""
+    if change.old == change.new == SECRET:  # Else they would look alike.
+        return f"{change.key}: changed (hidden)"
+    old, new = change_words(change)
+    return f"{change.key}: {old} -> {new}"
+
+
 def difference_lines(
     changes: Iterable[FieldChange | Difference],
     *,
@@ -155,8 +163,8 @@ def difference_lines(
             continue  # The act of the change says it.
         old, new = change_words(change, zone=zone, now=now)
         has_old, has_new = change.old is not None, change.new is not None
-        if change.old == change.new == SECRET:  # Else they would look alike.
-            lines.append(DifferenceLine(CHANGED, f"{change.key}: changed (hidden)"))
+        if change.old == change.new == SECRET:
+            lines.append(DifferenceLine(CHANGED, change_line(change)))
         elif is_whole and has_old != has_new:
             glyph, text = (CREATED, new) if has_new else (REMOVED, old)
             lines.append(DifferenceLine(glyph, f"{change.key}: {text}"))
