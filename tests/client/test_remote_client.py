@@ -28,6 +28,7 @@ from tests.support.specs import make_spec
 _HERE = {
     *(
         "enqueue",
+        "refuse_doubled",
         "enqueue_together",
         "behind",
         "repair_orphans",
