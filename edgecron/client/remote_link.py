@@ -17,8 +17,8 @@ from edgecron.base.errors import (
     ServerUnavailable,
     ServerUnheard,
 )
+from edgecron.base.unix_sockets import connect
 from edgecron.client.remote_server import PORTS, Server
-from edgecron.supervisor.state_files import connect
 
 _CONNECT_S = 3.0
 _ANSWER_S = 60.0  # between two parts of an answer

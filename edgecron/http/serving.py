@@ -17,10 +17,11 @@ from edgecron.base.errors import InvalidInput, NotSupported, UsageError
 from edgecron.base.files import MAKE
 from edgecron.base.paths import is_root, resolve_path, state_dir
 from edgecron.base.peers import PROC, own_users, tells_users
+from edgecron.base.unix_sockets import connect, listen
 from edgecron.base.values import NamedTuple
 from edgecron.client.remote_server import DEFAULT_PLACE
 from edgecron.http.access import LOOPBACK, Guard, Limits
-from edgecron.supervisor.state_files import connect, listen, prepare_state_dir
+from edgecron.supervisor.state_files import prepare_state_dir
 
 if TYPE_CHECKING:
     from edgecron.http.app import Application

@@ -14,10 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from edgecron.base import unix_sockets
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.values import dataclass
 from edgecron.model.run import Output, OutputChunk, Stream
-from edgecron.supervisor import protocol, state_files
+from edgecron.supervisor import protocol
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Kind, Phase
@@ -61,7 +62,7 @@ class Control:
         self._reader = protocol.FrameReader()
         self._messages: list[tuple[Kind, Any]] = []
         try:
-            self._link = state_files.connect(
+            self._link = unix_sockets.connect(
                 socket_path(state_dir, supervisor_id), timeout_s=timeout_s
             )
         except OSError as error:
@@ -179,7 +180,7 @@ class Control:
 
     def _send(self, kind: Kind, body: Any) -> None:
         try:
-            self._link.sendall(protocol.encode(kind, body), protocol.SEND_FLAGS)
+            self._link.sendall(protocol.encode(kind, body), unix_sockets.SEND_FLAGS)
         except OSError as error:
             raise self._gone(str(error)) from error
 
@@ -291,7 +292,7 @@ class ControlServer:
         self._connections: set[Peer] = set()
         self._followers: dict[Peer, tuple[str, int]] = {}  # token and position
         self._spare_fd: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._listener = state_files.listen(path)
+        self._listener = unix_sockets.listen(path)
         reactor.watch(self._listener.fileno(), self._on_connection)
 
     def flush(self) -> None:
@@ -320,7 +321,7 @@ class ControlServer:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 self._refuse_connection()
             return
-        if state_files.peer_uid(link) not in (0, os.geteuid()):
+        if unix_sockets.peer_uid(link) not in (0, os.geteuid()):
             link.close()
             return
         if len(self._connections) >= MOST_CONNECTIONS:

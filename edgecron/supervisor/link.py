@@ -10,6 +10,7 @@ from typing import Any
 
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.forks import reset_in_children
+from edgecron.base.unix_sockets import SEND_FLAGS
 from edgecron.base.values import dataclass
 from edgecron.supervisor import protocol
 from edgecron.supervisor.protocol import EndCause, ExitRecord, Kind, StartRequest
@@ -159,7 +160,7 @@ class SupervisorLink:
         """Send what the socket takes now."""
         while self._writer:
             try:
-                sent = self._link.send(self._writer.next_bytes(), protocol.SEND_FLAGS)
+                sent = self._link.send(self._writer.next_bytes(), SEND_FLAGS)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:

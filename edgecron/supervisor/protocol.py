@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import struct
 from collections import deque
 from collections.abc import Mapping
@@ -33,9 +32,6 @@ GIVEN_BACK = "given_back"  # instead of an error code: the run had no place yet
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 READ_BYTES = 256 * 1024
 SEND_BYTES = 32 * 1024
-
-# Without it, a closed connection kills a process that does not ignore SIGPIPE.
-SEND_FLAGS = getattr(socket, "MSG_NOSIGNAL", 0)
 
 # Made once: `json.dumps` with separators makes one for each call.
 to_json = json.JSONEncoder(separators=(",", ":")).encode

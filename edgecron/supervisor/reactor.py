@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from edgecron.base.unix_sockets import SEND_FLAGS
 from edgecron.supervisor import protocol
 from edgecron.supervisor.protocol import Kind
 
@@ -148,7 +149,7 @@ class Peer:
         """Send what the socket takes now."""
         while self._writer:
             try:
-                self._writer.sent(self._link.send(self._writer.next_bytes(), protocol.SEND_FLAGS))
+                self._writer.sent(self._link.send(self._writer.next_bytes(), SEND_FLAGS))
             except (BlockingIOError, InterruptedError):
                 break
             except OSError:

@@ -14,9 +14,10 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
+from edgecron.base import unix_sockets
 from edgecron.engine.state_folder import Doorbell, EngineFiles
 from edgecron.model.run import OutputChunk
-from edgecron.supervisor import protocol, state_files
+from edgecron.supervisor import protocol
 from edgecron.supervisor.protocol import Kind, Phase
 from edgecron.supervisor.state_files import lock_path, prepare_state_dir, socket_path, take_lock
 
@@ -46,7 +47,7 @@ class Attendants:
             stack.callback(os.close, take_lock(lock))
             stack.callback(lock.unlink)
             path = socket_path(folder, self._supervisor_id)
-            listener = stack.enter_context(state_files.listen(path))
+            listener = stack.enter_context(unix_sockets.listen(path))
             stack.callback(path.unlink)
             bell = None
             if self._engine_key is not None:
@@ -150,6 +151,6 @@ class _Attending:
 
     def _send(self, guest: socket.socket, kind: Kind, body: Any) -> None:
         try:
-            guest.sendall(protocol.encode(kind, body), protocol.SEND_FLAGS)
+            guest.sendall(protocol.encode(kind, body), unix_sockets.SEND_FLAGS)
         except ConnectionError:
             return  # It has left; its end is read as such.
