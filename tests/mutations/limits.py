@@ -140,7 +140,7 @@ ALL: tuple[Mutation, ...] = (
             ),
             Edit(function="ConditionWatch.hear", old="if one.kind is Kind.COMMAND", new="if True"),
         ),
-        hunt=Hunt(tests=(CONDITIONS,), says="although its condition was not met|has long been met"),
+        hunt=Hunt(tests=(CONDITIONS,), says="although [a-z-]+ was not met|has long been met"),
     ),
     Mutation(
         name="window-conditions",
