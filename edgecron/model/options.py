@@ -115,7 +115,7 @@ class Option(NamedTuple):
     column: str = ""
     flag: str | None = None
     is_repeatable: bool = False
-    is_clearable: bool = False  # None is a value: no limit
+    is_clearable: bool = False  # can be set to None, which means no limit
     is_advanced: bool = False  # rare: shown by `help add --all`
     has_default: bool = False  # [defaults] of the configuration can set it
     label: str = ""  # in the dashboard's form

@@ -384,7 +384,7 @@ class Retry(EdgecronError):
         raise Retry("the device is busy", after="30s")
 
     `after` is the delay: text, seconds or a timedelta. If it is None, the job's options decide.
-    Each attempt uses up one of the job's retries. If none is left, the run has failed for good.
+    Each further attempt is one of the job's retries. Without a retry left, none follows.
     """
 
     code = "retry"
