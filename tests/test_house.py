@@ -250,10 +250,22 @@ def test_sql_lies_in_the_store_alone() -> None:
     assert found == []
 
 
+def test_the_statements_of_all_stores_know_no_store() -> None:
+    found = [
+        f"{module}:{line} imports {name}"
+        for module in modules()
+        if module.startswith("edgecron.store.sql.")
+        for name, line in imports_of(module)
+        if name.startswith(("apsw", "edgecron.store.sqlite"))
+    ]
+
+    assert found == []
+
+
 def test_the_search_for_sql_finds_the_store_s_own() -> None:
     texts = [
         node.value
-        for node in nodes()["edgecron.store.sqlite.due"]
+        for node in nodes()["edgecron.store.sql.due"]
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
 

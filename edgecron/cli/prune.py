@@ -47,7 +47,7 @@ from edgecron.planning.retention import (
     Retention,
     output_limit,
 )
-from edgecron.store.sqlite.retention import find_size
+from edgecron.store.sql.retention import find_size
 from edgecron.views.phrases import size_words
 from edgecron.views.times import seconds_words
 

@@ -26,8 +26,8 @@ from edgecron.model.conditions import check_kept, check_needed, check_needs, par
 from edgecron.model.schedule import Act, Schedule
 from edgecron.planning.next_fire import Missed, fresh_fire
 from edgecron.planning.times import CompiledSpec, check_upstreams
-from edgecron.store.sqlite.revisions import PendingApply
-from edgecron.store.sqlite.schedule_changes import Retiming
+from edgecron.store.sql.revisions import PendingApply
+from edgecron.store.sql.schedule_changes import Retiming
 
 if TYPE_CHECKING:
     from edgecron.client.schedule_changes import ScheduleChanges

@@ -26,7 +26,7 @@ from edgecron.model.listing import Idle, find_idle, standing_of, upstreams
 from edgecron.model.machine_conditions import Kind
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import fresh_fire
-from edgecron.store.sqlite.outbox import find_broken_rules, find_rules_in_vain
+from edgecron.store.sql.outbox import find_broken_rules, find_rules_in_vain
 from edgecron.views.schedule_health import Unhealthy, advise, health_words, left_out_words
 
 _MOST_AILING = 5  # schedules named one by one

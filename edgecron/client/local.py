@@ -20,7 +20,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.client.manual_runs import Backfills, ManualRuns
 from edgecron.client.outlook import Outlooks
 from edgecron.model.measures import EndedRun, Measures
-from edgecron.store.sqlite.schedule_lists import find_names
+from edgecron.store.sql.schedule_lists import find_names
 from edgecron.store.sqlite.whole_file import Orphans, compact, repair_orphans
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Client(Outlooks, Backfills, ManualRuns):
         self, *, rule: str | None = None, before: int | None = None, limit: int = 20
     ) -> list[Notice]:
         """Return notices, newest first: of a rule, and before an id."""
-        from edgecron.store.sqlite.outbox import find_notices
+        from edgecron.store.sql.outbox import find_notices
 
         return find_notices(self.store, before_id=before, limit=limit, rule=rule)
 
@@ -160,7 +160,7 @@ class Client(Outlooks, Backfills, ManualRuns):
         schedule is included; if another schedule has its name, it counts only in the total.
         `with_trends` also reads the month before. Raises NotFound.
         """
-        from edgecron.store.sqlite.statistics import (
+        from edgecron.store.sql.statistics import (
             find_ended,
             find_named_page,
             find_names_of,
@@ -219,7 +219,7 @@ class Client(Outlooks, Backfills, ManualRuns):
 
         With `per_schedule`, also the histograms of each schedule.
         """
-        from edgecron.store.sqlite.statistics import (
+        from edgecron.store.sql.statistics import (
             count_active,
             find_by_schedule,
             find_durations,
@@ -314,7 +314,7 @@ class Client(Outlooks, Backfills, ManualRuns):
         Engines continue meanwhile. A dry run only reports what would go. Raises NotFound.
         """
         from edgecron.planning.retention import Kept, Pruned, limits_at, sum_of
-        from edgecron.store.sqlite.retention import find_size, prune
+        from edgecron.store.sql.retention import find_size, prune
 
         schedule_id = None if name is None else self.past_id(name)
         retention = retention or self.retention
@@ -357,7 +357,7 @@ class Client(Outlooks, Backfills, ManualRuns):
         Of removed schedules of this name, also the last definition. Raises NotFound.
         """
         from edgecron.planning.retention import Forgotten
-        from edgecron.store.sqlite.old_definitions import forget
+        from edgecron.store.sql.old_definitions import forget
 
         ids = self.store.find_ids_of_name(name) or [self.past_id(name)]
         found = [forget(self.store, one, is_trial=dry_run) for one in ids]

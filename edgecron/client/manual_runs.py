@@ -21,7 +21,7 @@ from edgecron.model.choices import Cause
 from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 from edgecron.planning.next_fire import Fire
 from edgecron.planning.times import timing_words
-from edgecron.store.sqlite.manual_runs import Enqueued
+from edgecron.store.sql.manual_runs import Enqueued
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule

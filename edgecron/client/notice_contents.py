@@ -21,7 +21,7 @@ from edgecron.client.notice_channels import Message
 from edgecron.formats.config import PREFIX, load
 from edgecron.model.choices import Reason, Status
 from edgecron.model.notices import STALLED, Incident, NewNotice, Notice, NoticeEvent
-from edgecron.store.sqlite.notices import find_engine_end
+from edgecron.store.sql.notices import find_engine_end
 from edgecron.triggers import load_zone
 from edgecron.views.json_objects import execution_object, notice_object
 from edgecron.views.notice_words import message_subject, message_text, trouble_words

@@ -28,8 +28,8 @@ from edgecron.model.notices import (
     Watched,
 )
 from edgecron.planning.notices import GIVE_UP_MS, MOST_USUAL_RUNS, replay, usual_limit_ms
-from edgecron.store.sqlite.notices import find_past, find_past_engine_ends
-from edgecron.store.sqlite.outbox import find_rules, note_gone, write_rules
+from edgecron.store.sql.notices import find_past, find_past_engine_ends
+from edgecron.store.sql.outbox import find_rules, note_gone, write_rules
 
 if TYPE_CHECKING:
     from edgecron.client.local import Client

@@ -48,9 +48,9 @@ from edgecron.planning.notices import (
     send_at,
     usual_limit_ms,
 )
-from edgecron.store.sqlite import notices as store
-from edgecron.store.sqlite import outbox
-from edgecron.store.sqlite.history import find_durations_ms
+from edgecron.store.sql import notices as store
+from edgecron.store.sql import outbox
+from edgecron.store.sql.history import find_durations_ms
 
 _LOCK = "notices.lock"
 _LINGER_MS = 3_000  # how long the process waits for the next notice

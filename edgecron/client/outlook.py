@@ -21,9 +21,9 @@ from edgecron.planning.admission import LATE_CAUSES
 from edgecron.planning.forecast import UpcomingFire, excluded_before
 from edgecron.planning.next_fire import Missed, missed_until, next_fires
 from edgecron.planning.times import jitter_warning, load_timing, load_triggers, window_warning
-from edgecron.store.sqlite.explanations import find_deciding, find_outrun, find_revision
-from edgecron.store.sqlite.history import find_usual_ms
-from edgecron.store.sqlite.rows import spec_of
+from edgecron.store.sql.explanations import find_deciding, find_outrun, find_revision
+from edgecron.store.sql.history import find_usual_ms
+from edgecron.store.sql.rows import spec_of
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec

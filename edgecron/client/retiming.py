@@ -24,7 +24,7 @@ from edgecron.planning.times import (
     timing_of,
     upstreams_of,
 )
-from edgecron.store.sqlite.schedule_changes import Retiming
+from edgecron.store.sql.schedule_changes import Retiming
 from edgecron.store.sqlite.store import SqliteStore
 
 

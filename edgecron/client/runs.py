@@ -14,8 +14,8 @@ from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.listing import ALL_RUNS, RunBounds, RunChoice, RunPage
 from edgecron.model.run import Execution, Progress, progress_text
 from edgecron.planning.admission import late_limit
-from edgecron.store.sqlite.explanations import find_late
-from edgecron.store.sqlite.history import Wanted, find_bounds, find_page
+from edgecron.store.sql.explanations import find_late
+from edgecron.store.sql.history import Wanted, find_bounds, find_page
 
 if TYPE_CHECKING:
     from edgecron.client.following import BegunRuns, LocalFollower, LocalLaterRuns

@@ -33,7 +33,7 @@ from edgecron.planning.times import (
     timing_words,
     trigger_words,
 )
-from edgecron.store.sqlite.schedule_changes import Retiming
+from edgecron.store.sql.schedule_changes import Retiming
 
 
 class ScheduleChanges(Engines, Schedules):

@@ -26,8 +26,8 @@ from edgecron.model.listing import (
 from edgecron.planning.forecast import UpcomingFire, fires_of, in_order
 from edgecron.planning.next_fire import NextFire, next_after_pause
 from edgecron.planning.times import load_timing, load_triggers
-from edgecron.store.sqlite.due import find_delayed
-from edgecron.store.sqlite.schedule_lists import (
+from edgecron.store.sql.due import find_delayed
+from edgecron.store.sql.schedule_lists import (
     find_first_lines,
     find_lines,
     find_names,

@@ -21,7 +21,7 @@ from edgecron.planning.simulation import (
     simulate,
 )
 from edgecron.planning.times import load_triggers, upstreams_of
-from edgecron.store.sqlite.history import find_usual_ms
+from edgecron.store.sql.history import find_usual_ms
 from edgecron.triggers import (
     AfterTrigger,
     EveryTrigger,

@@ -20,7 +20,7 @@ from edgecron.views.changes import find_differences
 
 if TYPE_CHECKING:
     from edgecron.client.schedule_changes import ScheduleChanges
-    from edgecron.store.sqlite.revisions import ChangeRow, StoredDefinition
+    from edgecron.store.sql.revisions import ChangeRow, StoredDefinition
 
 _MOST_PARTS = 3  # records of one change
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from edgecron.base.clock import Clock
     from edgecron.client import Client
     from edgecron.model.run import Execution
-    from edgecron.store.sqlite.history import ActiveIds
+    from edgecron.store.sql.history import ActiveIds
 
 _PAGE = 1_000
 # A write to the log comes before its commit can be seen: look a few times.

@@ -186,7 +186,7 @@ def test_a_list_loads_no_code_that_writes(many: int, database: Path, command: st
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "job-007" in done.stdout
     assert "edgecron.store.sqlite.reading_store" in loaded
-    assert not loaded & {"edgecron.store.sqlite.store", "edgecron.store.sqlite.claims"}
+    assert not loaded & {"edgecron.store.sqlite.store", "edgecron.store.sql.claims"}
     assert not loaded & {"hashlib", "ctypes", "difflib", "uuid"}
 
 

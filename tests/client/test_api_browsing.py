@@ -25,8 +25,8 @@ from edgecron.model.listing import (
     standing_of,
     state_of,
 )
+from edgecron.store.sql.schedule_lists import find_order_of
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.schedule_lists import find_order_of
 from tests.support.clock import FakeClock
 from tests.support.offering import let_vanish
 from tests.support.specs import make_spec

@@ -26,7 +26,7 @@ from edgecron.model.notices import NewNotice, Notice
 from edgecron.model.options import Policies
 from edgecron.model.run import Outcome, Stall
 from edgecron.planning.notices import plan_messages, usual_limit_ms
-from edgecron.store.sqlite.outbox import find_notices
+from edgecron.store.sql.outbox import find_notices
 from edgecron.triggers import load_zone
 from tests.support.mailbox import OPS, Mailbox
 from tests.support.story import Story

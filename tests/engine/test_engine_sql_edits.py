@@ -12,7 +12,7 @@ import pytest
 
 from edgecron.engine.sleep import WalWatch
 from edgecron.model.options import Policies
-from edgecron.store.sqlite.rows import SPEC_COLUMNS
+from edgecron.store.sql.rows import SPEC_COLUMNS
 from tests.support.engines import Place
 from tests.support.sleepy import START_MS, Sleepy
 from tests.support.story import Story

@@ -14,8 +14,8 @@ from edgecron.client import Client
 from edgecron.model.choices import CatchUp, Durability, OnInterrupt, Overlap, Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention, limits_at
+from edgecron.store.sql.retention import prune
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.retention import prune
 from edgecron.store.sqlite.store import open_store
 from tests.powerloss.faults import Op
 from tests.powerloss.laboratory import DATABASE, read_content

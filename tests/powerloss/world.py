@@ -16,8 +16,8 @@ from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import Claim, Outcome
+from edgecron.store.sql.connection import Params
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.statements import Params
 from edgecron.store.sqlite.store import SqliteStore
 from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.protocol import Flag

@@ -24,9 +24,9 @@ from edgecron.model.run import Claim, Outcome, Output, Reported, Stall
 from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import UNLIMITED, Limits, Removed, Retention, limits_at
 from edgecron.store.contract import ClaimBatch, RunningRow
+from edgecron.store.sql.connection import Params
+from edgecron.store.sql.retention import prune
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.retention import prune
-from edgecron.store.sqlite.statements import Params
 from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, Verdict
 from edgecron.supervisor.protocol import EndCause, ExitRecord, Flag

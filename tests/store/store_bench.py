@@ -12,8 +12,8 @@ from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, Fire, FirePlan, next_fire
 from edgecron.planning.times import compile_spec, load_timing
 from edgecron.store.contract import BootDecision, Claimant, ClaimBatch, Decision, Granted
-from edgecron.store.sqlite.manual_runs import Enqueued
-from edgecron.store.sqlite.schedule_changes import Retiming
+from edgecron.store.sql.manual_runs import Enqueued
+from edgecron.store.sql.schedule_changes import Retiming
 from edgecron.store.sqlite.store import SqliteStore
 from tests.support.clock import FakeClock
 from tests.support.specs import enqueue, make_spec

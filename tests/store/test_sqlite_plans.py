@@ -13,16 +13,16 @@ import pytest
 from edgecron.model.choices import Overlap, Status
 from edgecron.planning.retention import MIB, Retention, limits_at
 from edgecron.store.contract import Claimant
-from edgecron.store.sqlite import outbox, retention
-from edgecron.store.sqlite.explanations import find_deciding, find_revision
-from edgecron.store.sqlite.history import Wanted, find_page, find_page_ids
-from edgecron.store.sqlite.notices import find_incidents, find_stalls_told
-from edgecron.store.sqlite.outbox import find_broken_rules
-from edgecron.store.sqlite.overlap_replace import replace_oldest
-from edgecron.store.sqlite.queue_order import Blocked
-from edgecron.store.sqlite.statistics import find_ended, find_output_sizes
+from edgecron.store.sql import outbox, retention
+from edgecron.store.sql.explanations import find_deciding, find_revision
+from edgecron.store.sql.history import Wanted, find_page, find_page_ids
+from edgecron.store.sql.notices import find_incidents, find_stalls_told
+from edgecron.store.sql.outbox import find_broken_rules
+from edgecron.store.sql.overlap_replace import replace_oldest
+from edgecron.store.sql.queue_order import Blocked
+from edgecron.store.sql.statistics import find_ended, find_output_sizes
+from edgecron.store.sql.waiting_rows import wake_for_success, wake_schedule
 from edgecron.store.sqlite.store import SqliteStore, open_store
-from edgecron.store.sqlite.waiting_rows import wake_for_success, wake_schedule
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.offering import come

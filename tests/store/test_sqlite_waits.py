@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import DatabaseBusy
+from edgecron.store.sql.statistics import find_lock_failures
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.statistics import find_lock_failures
 from edgecron.store.sqlite.store import open_store
 
 NOW_MS = 1_773_000_000_000

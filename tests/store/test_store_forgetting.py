@@ -13,9 +13,9 @@ from edgecron.model.choices import Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Kind, Reason, Removed, Retention, limits_at, sum_of
 from edgecron.planning.times import compile_spec
-from edgecron.store.sqlite import retention
-from edgecron.store.sqlite.explanations import find_revision
-from edgecron.store.sqlite.old_definitions import forget
+from edgecron.store.sql import retention
+from edgecron.store.sql.explanations import find_revision
+from edgecron.store.sql.old_definitions import forget
 from tests.store.store_bench import Bench, outcome_of
 from tests.support.specs import make_spec
 

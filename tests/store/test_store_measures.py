@@ -18,9 +18,9 @@ from edgecron.model.measures import (
 )
 from edgecron.planning.retention import Retention, limits_at
 from edgecron.store.contract import Granted
-from edgecron.store.sqlite.ends import step_of
-from edgecron.store.sqlite.retention import prune
-from edgecron.store.sqlite.statistics import (
+from edgecron.store.sql.ends import step_of
+from edgecron.store.sql.retention import prune
+from edgecron.store.sql.statistics import (
     count_active,
     find_by_schedule,
     find_durations,

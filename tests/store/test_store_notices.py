@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgecron.model.choices import Status
-from edgecron.store.sqlite import notices, outbox
+from edgecron.store.sql import notices, outbox
 from edgecron.store.sqlite.store import SqliteStore
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.specs import make_spec

@@ -9,7 +9,7 @@ import pytest
 from edgecron.model.choices import Cause, Overlap, Status
 from edgecron.model.listing import RunPage
 from edgecron.model.run import Execution
-from edgecron.store.sqlite.history import (
+from edgecron.store.sql.history import (
     MOST_SEPARATE,
     Wanted,
     find_bounds,

@@ -6,7 +6,7 @@ import pytest
 
 from edgecron.model.choices import Cause, Overlap, Status
 from edgecron.planning.next_fire import Fire, NextFire
-from edgecron.store.sqlite.manual_runs import Enqueued
+from edgecron.store.sql.manual_runs import Enqueued
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.specs import enqueue, make_spec

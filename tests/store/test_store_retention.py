@@ -19,10 +19,10 @@ from edgecron.planning.retention import (
     limits_at,
     sum_of,
 )
-from edgecron.store.sqlite import notices, outbox
-from edgecron.store.sqlite.old_runs import remove_runs
-from edgecron.store.sqlite.retention import find_size
-from edgecron.store.sqlite.retention import prune as prune_slices
+from edgecron.store.sql import notices, outbox
+from edgecron.store.sql.old_runs import remove_runs
+from edgecron.store.sql.retention import find_size
+from edgecron.store.sql.retention import prune as prune_slices
 from edgecron.store.sqlite.whole_file import repair_orphans
 from tests.store.store_bench import Bench, OpenStore, outcome_of
 from tests.support.clock import FakeClock

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.planning.retention import Retention, limits_at
-from edgecron.store.sqlite.retention import prune
+from edgecron.store.sql.retention import prune
 from edgecron.store.sqlite.store import open_store
 from tests.store.store_bench import Bench
 from tests.support.clock import FakeClock

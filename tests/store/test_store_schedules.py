@@ -23,7 +23,7 @@ from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire, next_fire
 from edgecron.planning.times import compile_spec
-from edgecron.store.sqlite.schedule_changes import Retiming
+from edgecron.store.sql.schedule_changes import Retiming
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec, ms

@@ -9,7 +9,7 @@ from edgecron.client.notice_rules import load_recorded, sync_config
 from edgecron.client.notice_sending import NoticeSender
 from edgecron.formats.config import load
 from edgecron.model.notices import Notice
-from edgecron.store.sqlite.outbox import find_notices
+from edgecron.store.sql.outbox import find_notices
 from tests.support.story import Story
 
 OPS = '[notify.ops]\ncommand = ["true"]\n'

@@ -10,7 +10,7 @@ from edgecron.model.job import Job
 from edgecron.model.options import Policies
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Due, Fire, Timing
-from edgecron.store.sqlite.manual_runs import Enqueued
+from edgecron.store.sql.manual_runs import Enqueued
 from edgecron.store.sqlite.store import SqliteStore
 from edgecron.triggers import OnceInTrigger, combine, parse_trigger
 

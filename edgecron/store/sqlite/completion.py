@@ -11,9 +11,9 @@ from typing import Any
 
 import apsw
 
+from edgecron.store.sql.connection import Params
 from edgecron.store.sqlite.database_file import APPLICATION_ID, open_to_look
 from edgecron.store.sqlite.migrate import SCHEMA_VERSION
-from edgecron.store.sqlite.statements import Params
 
 _MOST = 1000
 

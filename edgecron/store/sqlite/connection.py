@@ -333,6 +333,18 @@ class Database(Statements):
         with self.in_use, translated_errors(self.path):
             self._connection.execute("PRAGMA shrink_memory")
 
+    def empty_log(self) -> bool:
+        """Move the whole log into the file and empty it; False if another process reads from it.
+
+        Until then the log holds the pages as they were before.
+        """
+        with self.in_use, translated_errors(self.path):
+            try:
+                self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except apsw.BusyError:
+                return False
+        return True
+
     def checkpoint(self) -> bool:
         """Move the log into the database as far as readers allow, without waiting.
 

@@ -23,13 +23,13 @@ from edgecron.base.paths import list_command
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import Outcome
+from edgecron.store.sql.ends import finish
+from edgecron.store.sql.engines import find_running
+from edgecron.store.sql.manual_runs import withdraw
+from edgecron.store.sql.outbox import forget_waiting
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.database_file import APPLICATION_ID, open_alone
-from edgecron.store.sqlite.ends import finish
-from edgecron.store.sqlite.engines import find_running
-from edgecron.store.sqlite.manual_runs import withdraw
 from edgecron.store.sqlite.migrate import SCHEMA_VERSION
-from edgecron.store.sqlite.outbox import forget_waiting
 from edgecron.store.sqlite.statements import translated_errors
 from edgecron.store.sqlite.whole_file import copy_pages, damage_of, leave_wal, snapshot
 

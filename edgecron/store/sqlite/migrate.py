@@ -14,9 +14,9 @@ import apsw
 
 import edgecron
 from edgecron.base.errors import DatabaseUnusable
+from edgecron.store.sql.rows import SPEC_COLUMNS
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.database_file import APPLICATION_ID
-from edgecron.store.sqlite.rows import SPEC_COLUMNS
 from edgecron.store.sqlite.statements import too_new
 
 SCRIPTS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -23,10 +23,9 @@ from edgecron.base.errors import (
     SchemaTooNew,
     Unreadable,
 )
+from edgecron.store.sql.connection import RESTORE, Params
 from edgecron.store.sqlite.database_file import unwritable
 from edgecron.store.sqlite.lost_files import lost_log
-
-RESTORE = "to restore a backup: edgecron restore FILE"
 
 
 @contextmanager
@@ -120,9 +119,6 @@ def too_new(path: Path, version: int, *, known: int) -> SchemaTooNew:
         f"database {path} is version {version}, this edgecron knows up to {known}",
         hint="upgrade edgecron",
     )
-
-
-Params = Mapping[str, Any]
 
 
 _AT_ONCE = 64  # rows
@@ -219,6 +215,20 @@ class Statements:
         """Run a statement with RETURNING to its end; all its rows."""
         self._check_transaction()
         return _drained(self._connection.execute(sql, params))
+
+    @contextmanager
+    def unique(self, column: str, problem: EdgecronError) -> Iterator[None]:
+        """Raise `problem` if a statement within the block repeats a value of a unique column."""
+        try:
+            yield
+        except apsw.ConstraintError as error:
+            if column not in str(error):
+                raise
+            raise problem from error
+
+    def as_value(self, value: object) -> Any:
+        """A Python object as the value of a parameter, for a function of ours to read."""
+        return apsw.pyobject(value)
 
     def expect_version(self, version: int) -> None:
         """Refuse to write from now on if the schema is not of this version."""

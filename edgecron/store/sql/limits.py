@@ -23,8 +23,8 @@ from edgecron.planning.admission import (
 )
 from edgecron.planning.next_fire import Fire
 from edgecron.store.contract import Claimant
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.due import IS_DELAYED
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.due import IS_DELAYED
 
 ScopeKey = tuple[int, str, str]
 
@@ -66,7 +66,7 @@ class RunCounts:
 
     def __init__(
         self,
-        database: Database,
+        database: Connection,
         claimant: Claimant | None,
         schedule_ids: Iterable[int] = (),
         *,
@@ -212,12 +212,12 @@ class RunCounts:
         return counted
 
 
-def has_place(database: Database, claimant: Claimant) -> bool:
+def has_place(database: Connection, claimant: Claimant) -> bool:
     """Whether an engine has a free place."""
     return _count_engine(database, claimant)[0] < claimant.max_running + claimant.reserve
 
 
-def set_group_limit(database: Database, name: str, max_running: int | None) -> None:
+def set_group_limit(database: Connection, name: str, max_running: int | None) -> None:
     """Limit the running runs of a group; None is no limit. Creates the group if it is new."""
     with database.transaction():
         database.change(
@@ -227,7 +227,7 @@ def set_group_limit(database: Database, name: str, max_running: int | None) -> N
         )
 
 
-def _count_running(database: Database) -> Counter[int]:
+def _count_running(database: Connection) -> Counter[int]:
     """Count running runs by schedule."""
     return Counter(
         dict(
@@ -240,7 +240,7 @@ def _count_running(database: Database) -> Counter[int]:
     )
 
 
-def _count_engine(database: Database, claimant: Claimant) -> tuple[int, int]:
+def _count_engine(database: Connection, claimant: Claimant) -> tuple[int, int]:
     """Count an engine's running runs, and the late ones among them."""
     [(running, late)] = database.rows(
         """SELECT count(*), count(*) FILTER (WHERE cause IN ('catch_up', 'backfill'))
@@ -252,7 +252,7 @@ def _count_engine(database: Database, claimant: Claimant) -> tuple[int, int]:
     return running, late
 
 
-def _count_group_places(database: Database) -> dict[str, int]:
+def _count_group_places(database: Connection) -> dict[str, int]:
     rows = database.rows(
         """SELECT g.name, g.max_running, (
                SELECT count(*) FROM executions AS e INDEXED BY executions_active
@@ -275,7 +275,7 @@ class Needs:
     """
 
     def __init__(
-        self, database: Database, *, now_ms: int, machine: Mapping[MachineCondition, bool]
+        self, database: Connection, *, now_ms: int, machine: Mapping[MachineCondition, bool]
     ) -> None:
         self._database = database
         self._now_ms = now_ms
@@ -303,7 +303,7 @@ class Needs:
         return find_unmet(needs, self, schedule_id=schedule_id)
 
 
-def find_last_success_ms(database: Database, schedule: str) -> int | None:
+def find_last_success_ms(database: Connection, schedule: str) -> int | None:
     """When the newest success of a schedule ended; None: there is none, or no such schedule."""
     row = database.row(
         "SELECT last_success_at FROM schedules WHERE name = :name AND deleted_at IS NULL",

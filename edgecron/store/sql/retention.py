@@ -19,8 +19,8 @@ from edgecron.planning.retention import (
     Removed,
     batches_of,
 )
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.old_definitions import (
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.old_definitions import (
     MOST_ROWS,
     delete_owned,
     delete_schedules,
@@ -28,7 +28,7 @@ from edgecron.store.sqlite.old_definitions import (
     find_unused,
     remove_revisions,
 )
-from edgecron.store.sqlite.old_runs import (
+from edgecron.store.sql.old_runs import (
     STUB_BYTES,
     OldRun,
     find_long_schedules,
@@ -38,7 +38,7 @@ from edgecron.store.sqlite.old_runs import (
     remove_runs,
     run_pages,
 )
-from edgecron.store.sqlite.outbox import (
+from edgecron.store.sql.outbox import (
     find_excess,
     find_old,
     forget_old_happenings,
@@ -50,7 +50,7 @@ _MOST_FOUND = 2_000  # notices in one look
 
 
 def begin_pruning(
-    database: Database, limits: Limits, *, is_early: bool = False
+    database: Connection, limits: Limits, *, is_early: bool = False
 ) -> Iterator[Removed | None] | None:
     """Begin an engine's retention pass; None if another engine began one within the hour.
 
@@ -69,7 +69,7 @@ def begin_pruning(
 
 
 def prune(
-    database: Database, limits: Limits, *, schedule_id: int | None, is_trial: bool
+    database: Connection, limits: Limits, *, schedule_id: int | None, is_trial: bool
 ) -> Iterator[Removed | None]:
     """Begin a retention pass that a person asked for; engines then wait for their next hour.
 
@@ -82,7 +82,7 @@ def prune(
     return begun.slices()
 
 
-def find_size(database: Database) -> tuple[int, int]:
+def find_size(database: Connection) -> tuple[int, int]:
     """The bytes that the database holds, and the free bytes in its file."""
     [(used_bytes, free_bytes)] = database.rows(
         """SELECT (page_count - freelist_count) * page_size, freelist_count * page_size
@@ -104,7 +104,7 @@ class _Pass:
 
     def __init__(
         self,
-        database: Database,
+        database: Connection,
         limits: Limits,
         *,
         next_ms: int | None = None,

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 
 from edgecron.base.values import NamedTuple
-from edgecron.store.sqlite.connection import Database
+from edgecron.store.sql.connection import Connection
 
 # The bytes of a row with its entries in indexes, and of an output row whose output was removed
 # (measured over a million short runs).
@@ -69,7 +69,7 @@ class OldRun(NamedTuple):
     is_removable: bool
 
 
-def output_pages(database: Database, schedule_id: int | None) -> Iterator[list[OldRun]]:
+def output_pages(database: Connection, schedule_id: int | None) -> Iterator[list[OldRun]]:
     """The runs, of one schedule or of all, whose output is still there, with its size, by id.
 
     `is_removable` is False for the last run of a schedule: `logs NAME` shows it, however old.
@@ -97,7 +97,7 @@ def output_pages(database: Database, schedule_id: int | None) -> Iterator[list[O
 
 
 def run_pages(
-    database: Database,
+    database: Connection,
     schedule_id: int | None,
     *,
     now_ms: int,
@@ -132,7 +132,7 @@ def run_pages(
 
 
 def find_oldest_kept(
-    database: Database, schedule_id: int, most: int
+    database: Connection, schedule_id: int, most: int
 ) -> Generator[None, None, int | None]:
     """Return the oldest of the newest `most` runs that have ended; None if there are fewer.
 
@@ -157,7 +157,7 @@ def find_oldest_kept(
         before_id = ids[-1][0]
 
 
-def find_long_schedules(database: Database, most: int) -> Iterator[list[int]]:
+def find_long_schedules(database: Connection, most: int) -> Iterator[list[int]]:
     """The ids of the schedules that might have more runs than this."""
     [(last_id,)] = database.rows("SELECT coalesce(max(id), 0) FROM schedules")
     for first_id in range(1, last_id + 1, _IDS):
@@ -169,7 +169,7 @@ def find_long_schedules(database: Database, most: int) -> Iterator[list[int]]:
         yield [row[0] for row in rows]
 
 
-def remove_outputs(database: Database, ids: Sequence[int], *, now_ms: int) -> list[int]:
+def remove_outputs(database: Connection, ids: Sequence[int], *, now_ms: int) -> list[int]:
     """Remove the output of these runs, inside the caller's transaction; whose output was there."""
     with _without_overwriting(database):
         rows = database.returning_all(
@@ -181,7 +181,7 @@ def remove_outputs(database: Database, ids: Sequence[int], *, now_ms: int) -> li
     return [row[0] for row in rows]
 
 
-def remove_runs(database: Database, ids: Sequence[int], *, now_ms: int) -> list[int]:
+def remove_runs(database: Connection, ids: Sequence[int], *, now_ms: int) -> list[int]:
     """Remove those of these runs that can be removed, inside the caller's transaction; their ids.
 
     `pruned_until` of their schedules then covers their plan times.
@@ -208,7 +208,7 @@ def remove_runs(database: Database, ids: Sequence[int], *, now_ms: int) -> list[
 
 
 @contextmanager
-def _without_overwriting(database: Database) -> Iterator[None]:
+def _without_overwriting(database: Connection) -> Iterator[None]:
     """Do not overwrite freed pages: with output, that would double what is written to the disk."""
     database.rows("PRAGMA secure_delete = FAST")
     try:

@@ -15,9 +15,9 @@ from edgecron.base.units import to_ms
 from edgecron.model.conditions import needs_of_fire
 from edgecron.model.listing import Choice, SchedulePage
 from edgecron.model.schedule import Definition, Schedule
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.history import find_removals
-from edgecron.store.sqlite.rows import (
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.history import find_removals
+from edgecron.store.sql.rows import (
     KEPT_COLUMNS,
     POLICY_COLUMNS,
     SPEC_COLUMNS,
@@ -26,7 +26,7 @@ from edgecron.store.sqlite.rows import (
     schedule_of,
     unreadable,
 )
-from edgecron.store.sqlite.schedule_lists import IDLE_COLUMNS, page_where
+from edgecron.store.sql.schedule_lists import IDLE_COLUMNS, page_where
 
 _T = TypeVar("_T")
 # Names of columns, each with its SQL, without those of policies.
@@ -62,7 +62,7 @@ _FIRST_PAGE, _PAGE = 20, 500
 _BEFORE_ALL_MS = -(1 << 62)
 
 
-def find_upstreams(database: Database) -> list[tuple[str, str]]:
+def find_upstreams(database: Connection) -> list[tuple[str, str]]:
     """(schedule, upstream) by name, of every schedule that follows another one."""
     return database.rows(
         """SELECT s.name, u.upstream FROM schedule_upstreams AS u
@@ -71,7 +71,7 @@ def find_upstreams(database: Database) -> list[tuple[str, str]]:
     )
 
 
-def find_needs(database: Database) -> list[tuple[str, tuple[str, ...]]]:
+def find_needs(database: Connection) -> list[tuple[str, tuple[str, ...]]]:
     """(schedule, texts of its conditions) by name, of every schedule that has conditions."""
     rows = database.rows(
         """SELECT name, needs, triggers FROM schedules
@@ -83,7 +83,7 @@ def find_needs(database: Database) -> list[tuple[str, tuple[str, ...]]]:
     return [(name, texts) for name, texts in found if texts]
 
 
-def find_demands(database: Database) -> list[tuple[str, bool, bool, bool, bool]]:
+def find_demands(database: Connection) -> list[tuple[str, bool, bool, bool, bool]]:
     """Find schedules that limit memory or processor time, keep the machine awake or wake it."""
     rows = database.rows(
         """SELECT name, memory_max IS NOT NULL, cpu_max IS NOT NULL, keep_awake, wake
@@ -95,7 +95,7 @@ def find_demands(database: Database) -> list[tuple[str, bool, bool, bool, bool]]
     return [(row[0], bool(row[1]), bool(row[2]), bool(row[3]), bool(row[4])) for row in rows]
 
 
-def find_schedule(database: Database, name: str) -> Schedule | None:
+def find_schedule(database: Connection, name: str) -> Schedule | None:
     """The schedule of this name, or None."""
     found = _find(
         database, " WHERE name = :name AND deleted_at IS NULL", {"name": name}, read=_read_schedules
@@ -103,7 +103,7 @@ def find_schedule(database: Database, name: str) -> Schedule | None:
     return found[0] if found else None
 
 
-def get_schedule(database: Database, name: str) -> Schedule:
+def get_schedule(database: Connection, name: str) -> Schedule:
     """The schedule of this name.
 
     Raises NotFound, which says if it was removed, or suggests a similar name.
@@ -122,7 +122,7 @@ def get_schedule(database: Database, name: str) -> Schedule:
     return found
 
 
-def find_id(database: Database, name: str) -> int | None:
+def find_id(database: Connection, name: str) -> int | None:
     """The id of the schedule of this name, even if its row can't be read; or None."""
     row = database.row(
         "SELECT id FROM schedules WHERE name = :name AND deleted_at IS NULL", {"name": name}
@@ -130,7 +130,7 @@ def find_id(database: Database, name: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def find_last_removed(database: Database, name: str | None) -> list[tuple[Schedule, str | None]]:
+def find_last_removed(database: Connection, name: str | None) -> list[tuple[Schedule, str | None]]:
     """The schedules that were removed last, with their `removed_state`; several if together.
 
     With a name, the last removed schedule of this name.
@@ -155,7 +155,7 @@ def find_last_removed(database: Database, name: str | None) -> list[tuple[Schedu
 
 
 def find_schedules(
-    database: Database,
+    database: Connection,
     choice: Choice | None = None,
     *,
     now_ms: int = 0,
@@ -167,7 +167,7 @@ def find_schedules(
     return _find(database, f" {where}", params, read=_read_schedules)
 
 
-def find_definitions(database: Database) -> list[Definition]:
+def find_definitions(database: Connection) -> list[Definition]:
     """Return schedules as documents define them, by name: in half the time of `find_schedules`."""
     # A scan of the table takes less time than reading it name by name.
     where = " NOT INDEXED WHERE deleted_at IS NULL"
@@ -176,7 +176,7 @@ def find_definitions(database: Database) -> list[Definition]:
 
 
 def find_each_schedule(
-    database: Database, *, most: int | None = None
+    database: Connection, *, most: int | None = None
 ) -> tuple[list[Schedule], list[tuple[int, Unreadable]]]:
     """Every readable schedule, by name, and (id, error) of every unreadable one.
 
@@ -191,7 +191,12 @@ def find_each_schedule(
 
 
 def find_schedule_page(
-    database: Database, choice: Choice | None, *, now_ms: int, after: str | None, limit: int | None
+    database: Connection,
+    choice: Choice | None,
+    *,
+    now_ms: int,
+    after: str | None,
+    limit: int | None,
 ) -> SchedulePage:
     """A page of schedules as of `find_schedules`, with the names of the unreadable ones."""
     where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
@@ -205,7 +210,7 @@ def find_schedule_page(
     return SchedulePage(found, [name.decode(errors="replace") for (name,) in names])
 
 
-def count_waiting(database: Database) -> dict[str, int]:
+def count_waiting(database: Connection) -> dict[str, int]:
     """By queue, count the schedules that need an engine: at their next time or the next boot, or
     for a run that is queued."""
     rows = database.rows(
@@ -232,13 +237,13 @@ def count_waiting(database: Database) -> dict[str, int]:
     return {queue: count for queue, count in counts.items() if count}
 
 
-def _count(database: Database) -> int:
+def _count(database: Connection) -> int:
     [(count,)] = database.rows("SELECT count(*) FROM schedules WHERE deleted_at IS NULL")
     return int(count)
 
 
 def coming_schedules(
-    database: Database, *, matches: Callable[[str], bool] | None = None
+    database: Connection, *, matches: Callable[[str], bool] | None = None
 ) -> Iterator[Schedule]:
     """Every schedule with a next time, the earliest first, read page by page.
 
@@ -262,7 +267,7 @@ def coming_schedules(
 
 
 def _coming_of(
-    database: Database, queue: str, matches: Callable[[str], bool] | None
+    database: Connection, queue: str, matches: Callable[[str], bool] | None
 ) -> Iterator[Schedule]:
     run_ms, last_id, size = _BEFORE_ALL_MS, 0, _FIRST_PAGE
     while True:
@@ -289,12 +294,12 @@ def _coming_of(
         (last_id, _, run_ms), size = page[-1], min(2 * size, _PAGE)
 
 
-def find_names(database: Database) -> list[str]:
+def find_names(database: Connection) -> list[str]:
     """The names of all schedules."""
     return [row[0] for row in database.rows("SELECT name FROM schedules WHERE deleted_at IS NULL")]
 
 
-def find_names_in_queue(database: Database, queue: str) -> list[str]:
+def find_names_in_queue(database: Connection, queue: str) -> list[str]:
     """The names of the schedules of a queue."""
     rows = database.rows(
         "SELECT name FROM schedules WHERE queue = :queue AND deleted_at IS NULL", {"queue": queue}
@@ -302,13 +307,13 @@ def find_names_in_queue(database: Database, queue: str) -> list[str]:
     return [row[0] for row in rows]
 
 
-def find_ids_of_name(database: Database, name: str) -> list[int]:
+def find_ids_of_name(database: Connection, name: str) -> list[int]:
     """The ids of all schedules of a name, including removed ones."""
     rows = database.rows("SELECT id FROM schedules WHERE name = :name ORDER BY id", {"name": name})
     return [row[0] for row in rows]
 
 
-def is_unchanged(database: Database, schedule: Schedule) -> bool:
+def is_unchanged(database: Connection, schedule: Schedule) -> bool:
     """Whether a schedule still exists as it was read."""
     found = database.rows(
         """SELECT 1 FROM schedules
@@ -318,7 +323,7 @@ def is_unchanged(database: Database, schedule: Schedule) -> bool:
     return bool(found)
 
 
-def is_decided_early(database: Database, schedule: Schedule, *, now_ms: int) -> bool:
+def is_decided_early(database: Connection, schedule: Schedule, *, now_ms: int) -> bool:
     """Whether the last decided time of a schedule was decided before it came.
 
     This happens if a person ran it early. A clock that was set back does not count.
@@ -334,7 +339,7 @@ def is_decided_early(database: Database, schedule: Schedule, *, now_ms: int) -> 
     return bool(found)
 
 
-def has_active(database: Database, schedule: Schedule) -> bool:
+def has_active(database: Connection, schedule: Schedule) -> bool:
     """Whether a schedule has queued or running runs."""
     found = database.rows(
         """SELECT 1 FROM executions INDEXED BY executions_active
@@ -344,14 +349,14 @@ def has_active(database: Database, schedule: Schedule) -> bool:
     return bool(found)
 
 
-def compiled_of(database: Database, schedule: Schedule) -> str:
+def compiled_of(database: Connection, schedule: Schedule) -> str:
     """The expanded triggers of a schedule, a JSON array."""
     row = database.row("SELECT compiled FROM schedules WHERE id = :id", {"id": schedule.id})
     assert row is not None
     return str(row[0])
 
 
-def find_state(database: Database, schedule_id: int) -> dict[str, str]:
+def find_state(database: Connection, schedule_id: int) -> dict[str, str]:
     """Return the state of a schedule: JSON texts by key, in the order of keys."""
     rows = database.rows(
         "SELECT key, value FROM state WHERE schedule_id = :schedule ORDER BY key",
@@ -360,7 +365,7 @@ def find_state(database: Database, schedule_id: int) -> dict[str, str]:
     return dict(rows)
 
 
-def count_state(database: Database, schedule_id: int) -> int:
+def count_state(database: Connection, schedule_id: int) -> int:
     """Count the keys of a schedule's state."""
     [(count,)] = database.rows(
         "SELECT count(*) FROM state WHERE schedule_id = :schedule", {"schedule": schedule_id}
@@ -368,10 +373,12 @@ def count_state(database: Database, schedule_id: int) -> int:
     return int(count)
 
 
-_Reader = Callable[[Database, str, dict[str, Any]], list[_T]]
+_Reader = Callable[[Connection, str, dict[str, Any]], list[_T]]
 
 
-def _find(database: Database, where: str, params: dict[str, Any], *, read: _Reader[_T]) -> list[_T]:
+def _find(
+    database: Connection, where: str, params: dict[str, Any], *, read: _Reader[_T]
+) -> list[_T]:
     """Find schedules. Raises Unreadable with the name of the first unreadable one."""
     found, bad = _find_readable(database, where, params, read=read)
     if bad:
@@ -380,7 +387,7 @@ def _find(database: Database, where: str, params: dict[str, Any], *, read: _Read
 
 
 def _find_readable(
-    database: Database, where: str, params: dict[str, Any], *, read: _Reader[_T]
+    database: Connection, where: str, params: dict[str, Any], *, read: _Reader[_T]
 ) -> tuple[list[_T], list[tuple[int, Unreadable]]]:
     """The readable schedules, and (id, error) of each unreadable one."""
     with suppress(Unreadable):
@@ -398,18 +405,18 @@ def _find_readable(
     return found, bad
 
 
-def _read_schedules(database: Database, where: str, params: dict[str, Any]) -> list[Schedule]:
+def _read_schedules(database: Connection, where: str, params: dict[str, Any]) -> list[Schedule]:
     """Read schedules. Raises Unreadable if one of them can't be read."""
     return [schedule_of(*each) for each in _rows(database, _ALL, where, params)]
 
 
-def _read_definitions(database: Database, where: str, params: dict[str, Any]) -> list[Definition]:
+def _read_definitions(database: Connection, where: str, params: dict[str, Any]) -> list[Definition]:
     """Read definitions of schedules. Raises Unreadable if one of them can't be read."""
     return [definition_of(*each) for each in _rows(database, _DEFINED, where, params)]
 
 
 def _rows(
-    database: Database, columns: Mapping[str, str], where: str, params: dict[str, Any]
+    database: Connection, columns: Mapping[str, str], where: str, params: dict[str, Any]
 ) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, str], ...], tuple[Any, ...]]]:
     """Yield the columns of schedules by name, an `id` among them, their scopes and policies.
 

@@ -25,11 +25,11 @@ from edgecron.model.engine import Offers
 from edgecron.planning.admission import Occupancy, is_full
 from edgecron.planning.windows import closing_ms
 from edgecron.store.contract import Claimant, QueuedRow
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.due import among, priorities
-from edgecron.store.sqlite.limits import RunCounts, ScopeKey
-from edgecron.store.sqlite.revisions import snapshot_of
-from edgecron.store.sqlite.rows import needs_of, unreadable, windows_in
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.due import among, priorities
+from edgecron.store.sql.limits import RunCounts, ScopeKey
+from edgecron.store.sql.revisions import snapshot_of
+from edgecron.store.sql.rows import needs_of, unreadable, windows_in
 
 # To look up a member takes a third of the time of `Cause(text)`, for each row that waits.
 _CAUSES = {str(one): one for one in Cause}
@@ -55,7 +55,7 @@ class _LateOrder(NamedTuple):
 
 
 def find_next_late(
-    database: Database,
+    database: Connection,
     queues: tuple[str, ...],
     *,
     now_ms: int,
@@ -95,7 +95,7 @@ def _first_of_each(rows: Iterable[tuple[int, LateKey]], limit: int) -> dict[int,
 
 
 def _still_late(
-    database: Database, rows: Sequence[tuple[int, LateKey]], *, now_ms: int
+    database: Connection, rows: Sequence[tuple[int, LateKey]], *, now_ms: int
 ) -> list[tuple[int, LateKey]]:
     """Return the rows that still wait only for a place."""
     still = {
@@ -111,7 +111,7 @@ def _still_late(
 
 
 def _find_late_order(
-    database: Database,
+    database: Connection,
     queues: tuple[str, ...],
     *,
     now_ms: int,
@@ -202,7 +202,7 @@ class Blocked:
     late: dict[int, LateKey] | None = None  # the next late runs, by id; all others wait
     has_all_keys: bool = False
 
-    def find_all_keys(self, database: Database) -> None:
+    def find_all_keys(self, database: Connection) -> None:
         """Block all schedules and scopes that have no free place."""
         self.keys.update(_find_full(database))
         self.has_all_keys = True
@@ -223,7 +223,7 @@ class Blocked:
 
 
 def walk_queued(
-    database: Database,
+    database: Connection,
     queues: tuple[str, ...],
     *,
     now_ms: int,
@@ -243,7 +243,7 @@ def walk_queued(
             yield row
 
 
-def is_any_due(database: Database, queue: str, *, now_ms: int, offers: Offers | None) -> bool:
+def is_any_due(database: Connection, queue: str, *, now_ms: int, offers: Offers | None) -> bool:
     """Whether a due row of a queue waits for a place."""
     search = _Search(database, now_ms=now_ms, offers=offers)
     return any(
@@ -252,7 +252,7 @@ def is_any_due(database: Database, queue: str, *, now_ms: int, offers: Offers | 
     )
 
 
-def has_waiting(database: Database, claimant: Claimant, now_ms: int) -> bool:
+def has_waiting(database: Connection, claimant: Claimant, now_ms: int) -> bool:
     """Whether a due row of this engine's queues waits for a place."""
     return any(
         is_any_due(database, queue, now_ms=now_ms, offers=claimant.offers)
@@ -263,7 +263,7 @@ def has_waiting(database: Database, claimant: Claimant, now_ms: int) -> bool:
 class _Search(NamedTuple):
     """The parameters of a search for queued rows."""
 
-    database: Database
+    database: Connection
     now_ms: int
     offers: Offers | None
 
@@ -314,7 +314,7 @@ def _find_others(
 
     This costs a seek for each schedule, however many rows of seen schedules are queued.
     """
-    offered, values = among(queue, search.offers, of="s.")
+    offered, values = among(search.database, queue, search.offers, of="s.")
     rows = search.database.rows(
         f"""WITH RECURSIVE waiting(id) AS (
                SELECT min(schedule_id) FROM executions INDEXED BY executions_active
@@ -348,7 +348,7 @@ def _find_others(
     return [_queued_row(row) for row in rows]
 
 
-def _find_full(database: Database) -> list[ScopeKey]:
+def _find_full(database: Connection) -> list[ScopeKey]:
     """Return the schedules and scopes that have no free place.
 
     It skips those that replace running runs once their condition is met or their window opens:
@@ -383,7 +383,7 @@ def _find_page(
     *,
     limit: int,
 ) -> list[QueuedRow]:
-    offered, values = among(queue, search.offers, of="s.")
+    offered, values = among(search.database, queue, search.offers, of="s.")
     rows = search.database.rows(
         f"""SELECT {_ROW}
            FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id

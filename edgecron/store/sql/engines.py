@@ -17,10 +17,10 @@ from edgecron.store.contract import (
     RunningRow,
     Watched,
 )
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.due import OFFER, offers_text
-from edgecron.store.sqlite.revisions import snapshot_of
-from edgecron.store.sqlite.rows import engine_of, needs_of, ok_codes_of
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.due import OFFER, offers_text
+from edgecron.store.sql.revisions import snapshot_of
+from edgecron.store.sql.rows import engine_of, needs_of, ok_codes_of
 
 _KEPT_STOPPED = 50  # stopped engines of each kind: with a queue, and for one run only
 # An engine for one run only never takes a queue, so it proves no presence.
@@ -33,7 +33,7 @@ _RUNS_FROM = """coalesce(
 
 
 def register_engine(
-    database: Database,
+    database: Connection,
     *,
     key: str,
     pid: int,
@@ -85,7 +85,7 @@ def register_engine(
     return int(row[0])
 
 
-def note_offers(database: Database, engine_id: int, offers: Offers, *, now_ms: int) -> None:
+def note_offers(database: Connection, engine_id: int, offers: Offers, *, now_ms: int) -> None:
     """Record which jobs an engine of a program offers from now on."""
     with database.transaction():
         database.change(
@@ -95,7 +95,7 @@ def note_offers(database: Database, engine_id: int, offers: Offers, *, now_ms: i
         _note_vanished_with(database, engine_id, now_ms)
 
 
-def note_supervisor(database: Database, engine_id: int, supervisor_id: str) -> None:
+def note_supervisor(database: Connection, engine_id: int, supervisor_id: str) -> None:
     """Record which supervisor an engine claims for from now on."""
     with database.transaction():
         database.change(
@@ -104,7 +104,7 @@ def note_supervisor(database: Database, engine_id: int, supervisor_id: str) -> N
         )
 
 
-def note_zone(database: Database, engine_id: int, local_timezone: str) -> None:
+def note_zone(database: Connection, engine_id: int, local_timezone: str) -> None:
     """Record which zone `local` means for an engine from now on."""
     with database.transaction():
         database.change(
@@ -114,7 +114,7 @@ def note_zone(database: Database, engine_id: int, local_timezone: str) -> None:
 
 
 def close_queues(
-    database: Database, engine_id: int, *, now_ms: int, boottime_ms: int | None = None
+    database: Connection, engine_id: int, *, now_ms: int, boottime_ms: int | None = None
 ) -> None:
     """Record that an engine starts nothing more, although its runs are still running."""
     with database.transaction():
@@ -129,7 +129,7 @@ def close_queues(
 
 
 def note_presence(
-    database: Database, engine_id: int, *, now_ms: int, written_bytes: int | None = None
+    database: Connection, engine_id: int, *, now_ms: int, written_bytes: int | None = None
 ) -> None:
     """Record that an engine is certainly running, and what it has written to the disk so far."""
     with database.transaction():
@@ -141,7 +141,7 @@ def note_presence(
         )
 
 
-def note_distrust(database: Database, engine_id: int, *, since_ms: int) -> None:
+def note_distrust(database: Connection, engine_id: int, *, since_ms: int) -> None:
     """Record since when an engine does not trust its clock, by the time since the boot."""
     with database.transaction():
         database.change(
@@ -151,7 +151,7 @@ def note_distrust(database: Database, engine_id: int, *, since_ms: int) -> None:
         )
 
 
-def note_trust(database: Database, engine_id: int, *, started_ms: int) -> None:
+def note_trust(database: Connection, engine_id: int, *, started_ms: int) -> None:
     """Record that an engine trusts its clock again, by which it started at `started_ms`."""
     with database.transaction():
         database.change(
@@ -162,7 +162,7 @@ def note_trust(database: Database, engine_id: int, *, started_ms: int) -> None:
         )
 
 
-def note_death(database: Database, engine_id: int) -> None:
+def note_death(database: Connection, engine_id: int) -> None:
     """Record that an engine ended without being stopped, and when it last wrote about a run.
 
     Call this before the ends of its runs are recorded: they can be later.
@@ -171,7 +171,7 @@ def note_death(database: Database, engine_id: int) -> None:
         _note_death(database, engine_id)
 
 
-def _note_death(database: Database, engine_id: int) -> None:
+def _note_death(database: Connection, engine_id: int) -> None:
     database.change(
         f"""UPDATE engines AS n SET died = 1, seen_at = iif({_IS_PRESENCE}, (
                 SELECT max(coalesce(n.seen_at, n.started_at), coalesce(max(max(
@@ -182,7 +182,7 @@ def _note_death(database: Database, engine_id: int) -> None:
     )
 
 
-def _end_distrust(database: Database, engine_id: int, boottime_ms: int | None) -> None:
+def _end_distrust(database: Connection, engine_id: int, boottime_ms: int | None) -> None:
     """Record until when an engine that is being stopped did not trust its clock."""
     database.change(
         """UPDATE engines SET untrusted_until_ms = :boottime
@@ -191,7 +191,9 @@ def _end_distrust(database: Database, engine_id: int, boottime_ms: int | None) -
     )
 
 
-def find_presence(database: Database, queues: tuple[str, ...], *, but: int) -> list[EnginePresence]:
+def find_presence(
+    database: Connection, queues: tuple[str, ...], *, but: int
+) -> list[EnginePresence]:
     """The presence of the engines that took one of these queues, except `but`; newest first."""
     return [
         EnginePresence(*row)
@@ -209,7 +211,7 @@ def find_presence(database: Database, queues: tuple[str, ...], *, but: int) -> l
 
 
 def retire_engine(
-    database: Database,
+    database: Connection,
     engine_id: int,
     *,
     now_ms: int,
@@ -231,7 +233,7 @@ def retire_engine(
             _note_vanished_with(database, engine_id, now_ms)
 
 
-def find_engines(database: Database) -> list[EngineInfo]:
+def find_engines(database: Connection) -> list[EngineInfo]:
     """Every engine that is not recorded as stopped, oldest first."""
     rows = database.rows(
         """SELECT id, key, pid, boot_id, queues, offers, version, supervisor_id, started_at,
@@ -241,14 +243,14 @@ def find_engines(database: Database) -> list[EngineInfo]:
     return [engine_of(row) for row in rows]
 
 
-def _note_vanished_with(database: Database, engine_id: int, now_ms: int) -> None:
+def _note_vanished_with(database: Connection, engine_id: int, now_ms: int) -> None:
     """As `_note_vanished`, for the program of an engine, if it has one."""
     row = database.row("SELECT program FROM engines WHERE id = :id", {"id": engine_id})
     if row is not None and row[0] is not None:
         _note_vanished(database, row[0], now_ms)
 
 
-def _note_vanished(database: Database, queue: str, now_ms: int) -> None:
+def _note_vanished(database: Connection, queue: str, now_ms: int) -> None:
     """Record which schedules of a program's queue have vanished or come back, in a transaction.
 
     A schedule has vanished if no running engine of the program offers it and the engine that
@@ -269,7 +271,7 @@ def _note_vanished(database: Database, queue: str, now_ms: int) -> None:
     )
 
 
-def find_running(database: Database) -> list[RunningRow]:
+def find_running(database: Connection) -> list[RunningRow]:
     """Every running run, with the engine and supervisor that are recorded for it.
 
     Its kind is that of its revision: the schedule might have changed since.
@@ -323,7 +325,7 @@ def _watched_of(
     )
 
 
-def note_suspension(database: Database, execution_id: int, token: str, note: str | None) -> bool:
+def note_suspension(database: Connection, execution_id: int, token: str, note: str | None) -> bool:
     """Record that a running run is suspended, and why; None: it continues."""
     with database.transaction():
         changed = database.change(
@@ -339,7 +341,7 @@ def note_suspension(database: Database, execution_id: int, token: str, note: str
     return changed > 0
 
 
-def find_cancelled(database: Database, engine_id: int) -> list[int]:
+def find_cancelled(database: Connection, engine_id: int) -> list[int]:
     """The running runs of an engine that someone cancelled."""
     rows = database.rows(
         """SELECT id FROM executions INDEXED BY executions_active
@@ -351,7 +353,7 @@ def find_cancelled(database: Database, engine_id: int) -> list[int]:
 
 
 def adopt(
-    database: Database, rows: Sequence[RunningRow], *, engine_id: int, now_ms: int
+    database: Connection, rows: Sequence[RunningRow], *, engine_id: int, now_ms: int
 ) -> list[bool]:
     """Record runs as those of another engine; False for a row that has changed.
 
@@ -378,7 +380,7 @@ def adopt(
         ]
 
 
-def beat(database: Database, engine_id: int, *, now_ms: int) -> None:
+def beat(database: Connection, engine_id: int, *, now_ms: int) -> None:
     """Renew the heartbeat of an engine's runs."""
     with database.transaction():
         database.change(
@@ -390,7 +392,7 @@ def beat(database: Database, engine_id: int, *, now_ms: int) -> None:
         )
 
 
-def request_cancel(database: Database, execution_id: int, *, now_ms: int) -> RunningRow | None:
+def request_cancel(database: Connection, execution_id: int, *, now_ms: int) -> RunningRow | None:
     """Record that a run is to be cancelled; return its row, or None if it is not running."""
     with database.transaction():
         database.change(
@@ -401,6 +403,6 @@ def request_cancel(database: Database, execution_id: int, *, now_ms: int) -> Run
     return find_running_row(database, execution_id)
 
 
-def find_running_row(database: Database, execution_id: int) -> RunningRow | None:
+def find_running_row(database: Connection, execution_id: int) -> RunningRow | None:
     """The row of a run, or None if it is not running."""
     return next((row for row in find_running(database) if row.execution_id == execution_id), None)

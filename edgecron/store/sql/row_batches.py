@@ -17,8 +17,8 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.admission import most_attempts
 from edgecron.planning.next_fire import Fire, Missed
 from edgecron.store.contract import STALE_MS, Claimant, Decided, Granted
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.limits import ScopeKey
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.limits import ScopeKey
 
 MISSED_KEY = "missed"  # of the row of a range of times
 _INSERT = """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
@@ -79,7 +79,7 @@ class RowBatch:
     """
 
     def __init__(
-        self, database: Database, *, now_ms: int, fences: dict[int, int] | None = None
+        self, database: Connection, *, now_ms: int, fences: dict[int, int] | None = None
     ) -> None:
         self._database = database
         self._fences = {} if fences is None else fences  # the next one of each schedule
@@ -410,7 +410,7 @@ def missed_fire(missed: Missed) -> Fire:
 
 
 def record_missed(
-    database: Database,
+    database: Connection,
     schedule_id: int,
     revision: int,
     spec: ScheduleSpec,

@@ -22,9 +22,9 @@ from edgecron.model.notices import (
 )
 from edgecron.model.run import Stall
 from edgecron.planning.notices import Judged, Key
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.outbox import MOST_WAIT_MS, has_rules
-from edgecron.store.sqlite.rows import texts_of
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.outbox import MOST_WAIT_MS, has_rules
+from edgecron.store.sql.rows import texts_of
 
 # Of a run `e`. One that has another attempt after it is not final, nor are times before a catch-up.
 _IS_FINAL = """NOT EXISTS (SELECT 1 FROM executions AS later
@@ -48,7 +48,7 @@ class PastRun(NamedTuple):
     claimed_ms: int | None
 
 
-def next_notice_ms(database: Database, *, now_ms: int) -> int | None:
+def next_notice_ms(database: Connection, *, now_ms: int) -> int | None:
     """When the next notice is to be sent or a reminder is due; None: nothing is to come.
 
     Happenings that no rule was applied to yet are due now: 0. So are notices whose time is too far
@@ -63,7 +63,7 @@ def next_notice_ms(database: Database, *, now_ms: int) -> int | None:
     return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)
 
 
-def find_happenings(database: Database, *, limit: int) -> list[Happening]:
+def find_happenings(database: Connection, *, limit: int) -> list[Happening]:
     """Return happenings that no rule was applied to yet, oldest first.
 
     A run that has another attempt after it is not final, nor are missed times before a catch-up.
@@ -80,7 +80,7 @@ def find_happenings(database: Database, *, limit: int) -> list[Happening]:
     return [_happening_of(row) for row in rows]
 
 
-def find_past(database: Database, *, since_ms: int, limit: int) -> list[PastRun]:
+def find_past(database: Connection, *, since_ms: int, limit: int) -> list[PastRun]:
     """The ended runs since an instant, as they would have been recorded for rules.
 
     At most the newest `limit` runs.
@@ -99,7 +99,7 @@ def find_past(database: Database, *, since_ms: int, limit: int) -> list[PastRun]
     return [PastRun(_happening_of(row), row[14], row[15]) for row in rows]
 
 
-def find_past_engine_ends(database: Database, *, since_ms: int) -> list[Happening]:
+def find_past_engine_ends(database: Connection, *, since_ms: int) -> list[Happening]:
     """The ends of engines since an instant, except of those that another one followed soon."""
     rows = database.rows(
         """SELECT id, stopped_at, died FROM engines AS e
@@ -135,7 +135,7 @@ def _happening_of(row: Sequence[Any]) -> Happening:
     )
 
 
-def find_watched(database: Database, *, now_ms: int, limit: int) -> list[Watched]:
+def find_watched(database: Connection, *, now_ms: int, limit: int) -> list[Watched]:
     """Return the runs that are due to be checked now."""
     rows = database.rows(
         """SELECT w.event, w.at, e.id, e.schedule_id, s.name, s.group_name,
@@ -174,7 +174,7 @@ def _rules_in(column: str | None) -> tuple[str, ...]:
 
 
 def find_incidents(
-    database: Database, schedule_ids: Iterable[int], *, now_ms: int
+    database: Connection, schedule_ids: Iterable[int], *, now_ms: int
 ) -> dict[Key, Incident]:
     """The open incidents of these schedules, and those whose reminder is due."""
     rows = database.rows(
@@ -206,7 +206,7 @@ def find_incidents(
 
 
 def write_judged(
-    database: Database,
+    database: Connection,
     judged: Judged,
     *,
     details: Sequence[Mapping[str, object]],
@@ -296,13 +296,13 @@ def _incident_columns(incident: Incident) -> dict[str, Any]:
     }
 
 
-def find_engine_end(database: Database, engine_id: int) -> tuple[str, int] | None:
+def find_engine_end(database: Connection, engine_id: int) -> tuple[str, int] | None:
     """How an engine ended (stopped or died), and its process id; None if it is forgotten."""
     row = database.row("SELECT died, pid FROM engines WHERE id = :id", {"id": engine_id})
     return None if row is None else ("died" if row[0] else "stopped", row[1])
 
 
-def note_stalls(database: Database, stalls: Sequence[Stall]) -> None:
+def note_stalls(database: Connection, stalls: Sequence[Stall]) -> None:
     """Record for notices that running runs print nothing. Without a rule, record nothing."""
     if not has_rules(database):
         return
@@ -315,7 +315,7 @@ def note_stalls(database: Database, stalls: Sequence[Stall]) -> None:
         )
 
 
-def note_stalled_engine(database: Database, engine_id: int, *, now_ms: int) -> None:
+def note_stalled_engine(database: Connection, engine_id: int, *, now_ms: int) -> None:
     """Record for notices that an engine makes no progress."""
     with database.transaction():
         database.change(
@@ -324,7 +324,7 @@ def note_stalled_engine(database: Database, engine_id: int, *, now_ms: int) -> N
         )
 
 
-def find_stalls_told(database: Database, *, since_ms: int) -> set[int]:
+def find_stalls_told(database: Connection, *, since_ms: int) -> set[int]:
     """The ids of engines whose stall was noted since an instant."""
     rows = database.rows(
         "SELECT engine_id FROM notices WHERE event = 'engine_stalled' AND at >= :since",

@@ -12,7 +12,7 @@ from typing import Any
 
 from edgecron.base.values import NamedTuple
 from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
-from edgecron.store.sqlite.connection import Database
+from edgecron.store.sql.connection import Connection
 
 # Of notices that no channel has refused.
 REPLACED = "a newer ping of its schedule took its place"
@@ -26,7 +26,7 @@ _NOTICE = """SELECT n.id, n.rule, n.event, n.at, n.status, s.name, n.execution_i
     FROM notices AS n LEFT JOIN schedules AS s ON s.id = n.schedule_id """
 
 
-def find_due_notices(database: Database, *, now_ms: int, limit: int) -> list[Notice]:
+def find_due_notices(database: Connection, *, now_ms: int, limit: int) -> list[Notice]:
     """The notices that are to be sent now, oldest first."""
     rows = database.rows(
         f"{_NOTICE} WHERE n.due_at <= :now ORDER BY n.id LIMIT :limit",
@@ -36,7 +36,7 @@ def find_due_notices(database: Database, *, now_ms: int, limit: int) -> list[Not
 
 
 def find_notices(
-    database: Database, *, before_id: int | None, limit: int, rule: str | None
+    database: Connection, *, before_id: int | None, limit: int, rule: str | None
 ) -> list[Notice]:
     """A page of notices, the newest first."""
     of_rule = "" if rule is None else "n.rule = :rule AND"
@@ -47,7 +47,7 @@ def find_notices(
     return [_notice_of(row) for row in rows]
 
 
-def find_sent_ms(database: Database, rule: str, *, since_ms: int, limit: int) -> list[int]:
+def find_sent_ms(database: Connection, rule: str, *, since_ms: int, limit: int) -> list[int]:
     """When a rule's last messages were sent since an instant, the newest first."""
     rows = database.rows(
         """SELECT sent_at, message FROM notices
@@ -60,7 +60,7 @@ def find_sent_ms(database: Database, rule: str, *, since_ms: int, limit: int) ->
     return list(by_message.values())[:limit]
 
 
-def find_last_sent_ms(database: Database, rules: Iterable[str]) -> dict[str, int]:
+def find_last_sent_ms(database: Connection, rules: Iterable[str]) -> dict[str, int]:
     """When the last message of each of these rules was sent, if any was."""
     rows = database.rows(
         """SELECT named.value, (SELECT max(sent_at) FROM notices
@@ -71,7 +71,7 @@ def find_last_sent_ms(database: Database, rules: Iterable[str]) -> dict[str, int
     return {rule: sent_ms for rule, sent_ms in rows if sent_ms is not None}
 
 
-def find_waiting(database: Database, rule: str, *, schedule: str | None) -> list[Notice]:
+def find_waiting(database: Connection, rule: str, *, schedule: str | None) -> list[Notice]:
     """The notices of a rule about one schedule that are not final, oldest first."""
     rows = database.rows(
         f"{_NOTICE} WHERE n.due_at IS NOT NULL AND n.rule = :rule AND s.name IS :schedule",
@@ -81,7 +81,7 @@ def find_waiting(database: Database, rule: str, *, schedule: str | None) -> list
     return sorted((_notice_of(row) for row in rows), key=lambda one: one.id)
 
 
-def find_retry_ms(database: Database, rule: str) -> int | None:
+def find_retry_ms(database: Connection, rule: str) -> int | None:
     """When a rule's next notice is tried again that could not be sent; None if there is none."""
     row = database.row(
         """SELECT min(due_at) FROM notices
@@ -91,7 +91,7 @@ def find_retry_ms(database: Database, rule: str) -> int | None:
     return None if row is None else row[0]
 
 
-def note_message(database: Database, ids: Sequence[int], message: str) -> None:
+def note_message(database: Connection, ids: Sequence[int], message: str) -> None:
     """Record that these notices go together in one message, before it is sent.
 
     If the sender dies, the next one sends the same message, by the same name.
@@ -104,7 +104,7 @@ def note_message(database: Database, ids: Sequence[int], message: str) -> None:
 
 
 def note_sent(
-    database: Database, ids: Sequence[int], *, now_ms: int, replaced: Sequence[int] = ()
+    database: Connection, ids: Sequence[int], *, now_ms: int, replaced: Sequence[int] = ()
 ) -> None:
     """Record that notices were sent, and that others are never sent in their place."""
     with database.transaction():
@@ -117,14 +117,14 @@ def note_sent(
         )
 
 
-def replace_notices(database: Database, ids: Sequence[int]) -> None:
+def replace_notices(database: Connection, ids: Sequence[int]) -> None:
     """Record that pings are never sent, because newer ones of their schedules follow them."""
     if ids:
         with database.transaction():
             _replace(database, ids)
 
 
-def _replace(database: Database, ids: Sequence[int]) -> None:
+def _replace(database: Connection, ids: Sequence[int]) -> None:
     database.change(
         """UPDATE notices SET status = 'given_up', due_at = NULL, error = :error
            WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
@@ -133,7 +133,7 @@ def _replace(database: Database, ids: Sequence[int]) -> None:
 
 
 def note_not_sent(
-    database: Database, ids: Sequence[int], *, error: str, retry_ms: int | None
+    database: Connection, ids: Sequence[int], *, error: str, retry_ms: int | None
 ) -> None:
     """Record that notices could not be sent, and when they are tried again; None: never."""
     with database.transaction():
@@ -146,7 +146,7 @@ def note_not_sent(
 
 
 def postpone_notices(
-    database: Database, ids: Sequence[int], *, until_ms: int, is_held: bool
+    database: Connection, ids: Sequence[int], *, until_ms: int, is_held: bool
 ) -> None:
     """Send notices later. `is_held`: their rule has sent its messages of this hour."""
     with database.transaction():
@@ -157,7 +157,7 @@ def postpone_notices(
         )
 
 
-def drop_notices(database: Database, ids: Sequence[int]) -> None:
+def drop_notices(database: Connection, ids: Sequence[int]) -> None:
     """Forget notices that have become untrue before they were sent."""
     with database.transaction():
         database.change(
@@ -167,7 +167,7 @@ def drop_notices(database: Database, ids: Sequence[int]) -> None:
         )
 
 
-def recall_notices(database: Database, *, now_ms: int) -> None:
+def recall_notices(database: Connection, *, now_ms: int) -> None:
     """Send notices now that wait for a time far ahead: the clock was set back meanwhile."""
     far = {"now": now_ms, "latest": now_ms + MOST_WAIT_MS}
     if database.row("SELECT 1 FROM notices WHERE due_at > :latest LIMIT 1", far):
@@ -175,7 +175,7 @@ def recall_notices(database: Database, *, now_ms: int) -> None:
             database.change("UPDATE notices SET due_at = :now WHERE due_at > :latest", far)
 
 
-def forget_waiting(database: Database, *, error: str) -> None:
+def forget_waiting(database: Connection, *, error: str) -> None:
     """Give up all waiting notices, and forget what no rule was applied to yet.
 
     For the caller's transaction.
@@ -189,7 +189,7 @@ def forget_waiting(database: Database, *, error: str) -> None:
     database.change("DELETE FROM watches")
 
 
-def find_old(database: Database, *, before_ms: int, after_id: int, limit: int) -> dict[int, int]:
+def find_old(database: Connection, *, before_ms: int, after_id: int, limit: int) -> dict[int, int]:
     """Final notices of events before an instant, oldest first: their sizes in bytes, by id."""
     return _sizes(
         database,
@@ -199,7 +199,7 @@ def find_old(database: Database, *, before_ms: int, after_id: int, limit: int) -
     )
 
 
-def find_excess(database: Database, *, most: int, after_id: int, limit: int) -> dict[int, int]:
+def find_excess(database: Connection, *, most: int, after_id: int, limit: int) -> dict[int, int]:
     """The final notices of each rule, without its newest: their sizes in bytes, by id."""
     return _sizes(
         database,
@@ -212,11 +212,11 @@ def find_excess(database: Database, *, most: int, after_id: int, limit: int) -> 
     )
 
 
-def _sizes(database: Database, sql: str, values: dict[str, object]) -> dict[int, int]:
+def _sizes(database: Connection, sql: str, values: dict[str, object]) -> dict[int, int]:
     return {row[0]: row[1] + _ROW_BYTES for row in database.rows(sql, values)}
 
 
-def remove_notices(database: Database, ids: Sequence[int]) -> list[int]:
+def remove_notices(database: Connection, ids: Sequence[int]) -> list[int]:
     """Remove final notices; their ids. For the caller's transaction."""
     rows = database.rows(
         """DELETE FROM notices WHERE due_at IS NULL
@@ -226,13 +226,13 @@ def remove_notices(database: Database, ids: Sequence[int]) -> list[int]:
     return [row[0] for row in rows]
 
 
-def has_old_happenings(database: Database, *, before_ms: int) -> bool:
+def has_old_happenings(database: Connection, *, before_ms: int) -> bool:
     """Whether something that happened before an instant still waits for the rules."""
     row = database.row("SELECT 1 FROM happenings WHERE at < :at LIMIT 1", {"at": before_ms})
     return row is not None
 
 
-def forget_old_happenings(database: Database, *, before_ms: int) -> None:
+def forget_old_happenings(database: Connection, *, before_ms: int) -> None:
     """Forget what happened before an instant: no process has applied the rules to it.
 
     For the caller's transaction.
@@ -275,7 +275,7 @@ class RecordedRule(NamedTuple):
 
 
 def write_rules(
-    database: Database,
+    database: Connection,
     marks: Sequence[Mapping[str, object]],
     *,
     source: str,
@@ -315,24 +315,24 @@ def _name(row: Sequence[Any]) -> str:
     return str(row[0])
 
 
-def find_rules(database: Database) -> list[RecordedRule]:
+def find_rules(database: Connection) -> list[RecordedRule]:
     """All rules as they were recorded, by name."""
     rows = database.rows("SELECT name, source, rule, gone_at FROM notify_rules ORDER BY name")
     return [RecordedRule._make(row) for row in rows]
 
 
-def has_rules(database: Database) -> bool:
+def has_rules(database: Connection) -> bool:
     """Whether there is any rule."""
     return database.row("SELECT 1 FROM notify_rules LIMIT 1") is not None
 
 
-def find_beat_ms(database: Database) -> int | None:
+def find_beat_ms(database: Connection) -> int | None:
     """How often an engine sends a heartbeat; None: no rule wants one."""
     [(beat_ms,)] = database.rows("SELECT min(beat_ms) FROM notify_rules")
     return None if beat_ms is None else int(beat_ms)
 
 
-def note_gone(database: Database, source: str, *, now_ms: int) -> int:
+def note_gone(database: Connection, source: str, *, now_ms: int) -> int:
     """Record that the file of some rules is gone; since when it is."""
     row = database.row(
         """SELECT max(gone_at) FROM notify_rules
@@ -349,7 +349,7 @@ def note_gone(database: Database, source: str, *, now_ms: int) -> int:
     return now_ms
 
 
-def find_broken_rules(database: Database) -> list[tuple[str, str]]:
+def find_broken_rules(database: Connection) -> list[tuple[str, str]]:
     """Rules whose channel did not take the newest notice that it was given, with the error."""
     rows = database.rows(
         """SELECT r.name, n.error FROM notify_rules AS r
@@ -362,7 +362,7 @@ def find_broken_rules(database: Database) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in rows]
 
 
-def find_rules_in_vain(database: Database) -> list[tuple[str, str]]:
+def find_rules_in_vain(database: Connection) -> list[tuple[str, str]]:
     """(schedule, rule) for every rule that a schedule names and no configuration has."""
     rows = database.rows(
         """SELECT s.name, named.value FROM schedules AS s, json_each(s.notify) AS named

@@ -14,11 +14,11 @@ from edgecron.model.choices import Cause, Reason, Status, WaitsFor
 from edgecron.model.conditions import Condition, find_of_machine, needs_of_fire
 from edgecron.model.machine_conditions import Kind
 from edgecron.store.contract import Decided, QueuedRow, Waited
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.due import IS_DELAYED
-from edgecron.store.sqlite.history import find_usual_ms
-from edgecron.store.sqlite.limits import Needs
-from edgecron.store.sqlite.rows import needs_of
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.due import IS_DELAYED
+from edgecron.store.sql.history import find_usual_ms
+from edgecron.store.sql.limits import Needs
+from edgecron.store.sql.rows import needs_of
 
 _MOST_EXPIRED = 250  # rows that one transaction gives up; the next takes more
 _UNKNOWN_MS = 15_000  # longer than an engine distrusts a machine that has just woken up
@@ -26,7 +26,7 @@ _LEAST_RUN_MS = 60_000  # also keeps the end of a wait apart from the next windo
 
 
 def deadline_ms(
-    database: Database,
+    database: Connection,
     schedule_id: int,
     *,
     plan_ms: int,
@@ -56,7 +56,7 @@ def deadline_ms(
 
 
 def wait_for_condition(
-    database: Database, row: QueuedRow, unmet: Condition, *, until_ms: int
+    database: Connection, row: QueuedRow, unmet: Condition, *, until_ms: int
 ) -> Decided:
     """Let a row wait for a condition that is not met."""
     found = database.returning(
@@ -71,7 +71,7 @@ def wait_for_condition(
     )
 
 
-def wait_for_window(database: Database, row: QueuedRow, *, opens_ms: int) -> Decided:
+def wait_for_window(database: Connection, row: QueuedRow, *, opens_ms: int) -> Decided:
     """Let a row wait until a window of its schedule opens: then it is due."""
     found = database.returning(
         """UPDATE executions SET due_at = :opens WHERE id = :id AND status = 'queued'
@@ -84,7 +84,7 @@ def wait_for_window(database: Database, row: QueuedRow, *, opens_ms: int) -> Dec
     )
 
 
-def give_up_excluded(database: Database, row: QueuedRow, *, now_ms: int) -> Decided:
+def give_up_excluded(database: Connection, row: QueuedRow, *, now_ms: int) -> Decided:
     """Skip a row that could not start in its window."""
     message = "it could not start in the window for which it waited"
     if row.closes_ms is not None:
@@ -92,7 +92,7 @@ def give_up_excluded(database: Database, row: QueuedRow, *, now_ms: int) -> Deci
     return _skip(database, row.execution_id, Reason.EXCLUDED, message, now_ms)
 
 
-def wake_for_success(database: Database, schedule: str) -> int:
+def wake_for_success(database: Connection, schedule: str) -> int:
     """Wake the rows that wait for a success of a schedule; how many."""
     return database.change(
         """UPDATE executions SET waiting_for = NULL, wait_until = NULL
@@ -106,7 +106,7 @@ def wake_for_success(database: Database, schedule: str) -> int:
     )
 
 
-def find_waited(database: Database, queues: Sequence[str]) -> list[Waited]:
+def find_waited(database: Connection, queues: Sequence[str]) -> list[Waited]:
     """The conditions that rows of these queues wait for, except successes.
 
     A success wakes rows by itself: see `wake_for_success`.
@@ -128,7 +128,9 @@ def find_waited(database: Database, queues: Sequence[str]) -> list[Waited]:
     ]
 
 
-def note_wait(database: Database, queues: Sequence[str], waited: Waited, note: str | None) -> None:
+def note_wait(
+    database: Connection, queues: Sequence[str], waited: Waited, note: str | None
+) -> None:
     """Record why a condition that rows wait for is not met, or that there is nothing to say."""
     with database.transaction():
         for queue in queues:
@@ -141,7 +143,7 @@ def note_wait(database: Database, queues: Sequence[str], waited: Waited, note: s
             )
 
 
-def wake_waiting(database: Database, queues: Sequence[str], waited: Sequence[Waited]) -> int:
+def wake_waiting(database: Connection, queues: Sequence[str], waited: Sequence[Waited]) -> int:
     """Wake the rows of these queues that wait for one of these conditions; how many."""
     count = 0
     with database.transaction():
@@ -156,7 +158,7 @@ def wake_waiting(database: Database, queues: Sequence[str], waited: Sequence[Wai
     return count
 
 
-def wake_schedule(database: Database, schedule_id: int, *, now_ms: int) -> None:
+def wake_schedule(database: Connection, schedule_id: int, *, now_ms: int) -> None:
     """Wake the waiting rows of a schedule, whose conditions or windows were changed."""
     of_schedule = """schedule_id = :id AND status = 'queued' AND status IN ('queued', 'running')"""
     database.change(
@@ -173,7 +175,7 @@ def wake_schedule(database: Database, schedule_id: int, *, now_ms: int) -> None:
     )
 
 
-def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decided]:
+def give_up_expired(database: Connection, queue: str, needs: Needs) -> list[Decided]:
     """Skip rows that have waited until their deadline; wake those whose conditions are met."""
     rows = database.rows(
         """SELECT e.id, e.cause, s.needs, iif(e.fire_key = '', e.trigger_text, NULL),
@@ -208,7 +210,7 @@ def give_up_expired(database: Database, queue: str, needs: Needs) -> list[Decide
 
 
 def give_up(
-    database: Database,
+    database: Connection,
     execution_id: int,
     unmet: Condition,
     *,
@@ -225,7 +227,7 @@ def give_up(
 
 
 def _skip(
-    database: Database, execution_id: int, reason: Reason, message: str, now_ms: int
+    database: Connection, execution_id: int, reason: Reason, message: str, now_ms: int
 ) -> Decided:
     found = database.returning(
         """UPDATE executions SET status = 'skipped', reason = :reason, error_msg = :message,

@@ -19,8 +19,8 @@ from edgecron.planning.corrections import (
     ZonedTimes,
 )
 from edgecron.planning.next_fire import Missed, NextFire
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.row_batches import record_missed
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.row_batches import record_missed
 
 ALL_IDS: range = range(1, 2**62)
 
@@ -42,14 +42,14 @@ _CALENDAR = f"""({_HAS_WINDOWS} OR EXISTS (SELECT 1 FROM json_each(compiled)
     WHERE value ->> '$.kind' IN ('cron', 'at')))"""
 
 
-def find_last_id(database: Database) -> int:
+def find_last_id(database: Connection) -> int:
     """The largest id of a schedule, 0 if there is none."""
     [(last_id,)] = database.rows("SELECT coalesce(max(id), 0) FROM schedules")
     return int(last_id)
 
 
 def find_misdated(
-    database: Database, *, now_ms: int, ahead_ms: int, ids: range = ALL_IDS
+    database: Connection, *, now_ms: int, ahead_ms: int, ids: range = ALL_IDS
 ) -> list[KeptTimes]:
     """The schedules whose times a wrong clock has moved.
 
@@ -78,7 +78,7 @@ _AHEAD_MS = 1_000
 
 
 def find_set_back(
-    database: Database, *, read_now: Callable[[], int], ids: range = ALL_IDS
+    database: Connection, *, read_now: Callable[[], int], ids: range = ALL_IDS
 ) -> list[KeptTimes]:
     """The schedules that were decided or changed by a clock that was since set back by a second.
 
@@ -107,7 +107,7 @@ def find_set_back(
 
 
 def find_intervals(
-    database: Database, *, now_ms: int, has_stepped: bool, ids: range = ALL_IDS
+    database: Connection, *, now_ms: int, has_stepped: bool, ids: range = ALL_IDS
 ) -> list[KeptTimes]:
     """The schedules without calendar times that do not follow the untrusted clock yet.
 
@@ -123,7 +123,7 @@ def find_intervals(
     )
 
 
-def find_zoned(database: Database, *, ids: range = ALL_IDS) -> list[ZonedTimes]:
+def find_zoned(database: Connection, *, ids: range = ALL_IDS) -> list[ZonedTimes]:
     """Return values that show if next times still hold, per schedule with cron or windows.
 
     This reads no more than it must: a database can have a million of them.
@@ -144,7 +144,7 @@ def find_zoned(database: Database, *, ids: range = ALL_IDS) -> list[ZonedTimes]:
     ]
 
 
-def find_times(database: Database, schedule_ids: Sequence[int]) -> list[KeptTimes]:
+def find_times(database: Connection, schedule_ids: Sequence[int]) -> list[KeptTimes]:
     """The times of these schedules, if they have times to come."""
     if not schedule_ids:
         return []
@@ -156,7 +156,7 @@ def find_times(database: Database, schedule_ids: Sequence[int]) -> list[KeptTime
     )
 
 
-def find_timeless(database: Database, *, limit: int) -> list[KeptTimes]:
+def find_timeless(database: Connection, *, limit: int) -> list[KeptTimes]:
     """Return enabled schedules that have no next time and are not recorded as done.
 
     Not those whose next time counts from the end of an active run.
@@ -174,7 +174,7 @@ def find_timeless(database: Database, *, limit: int) -> list[KeptTimes]:
 
 
 def settle_timeless(
-    database: Database,
+    database: Connection,
     settled: Sequence[tuple[Retimed, tuple[Missed, ...], ScheduleSpec]],
     *,
     boot_id: str,
@@ -214,7 +214,7 @@ def settle_timeless(
 
 
 def retime(
-    database: Database, changes: Sequence[Retimed], *, marks: ClockMarks | None
+    database: Connection, changes: Sequence[Retimed], *, marks: ClockMarks | None
 ) -> list[bool]:
     """Give schedules other times, in one transaction; False for one that has changed.
 
@@ -230,7 +230,7 @@ def retime(
     return done
 
 
-def bring_back_queued(database: Database, *, now_ms: int, ahead_ms: int) -> int:
+def bring_back_queued(database: Connection, *, now_ms: int, ahead_ms: int) -> int:
     """Let rows that a clock queued that was ahead wait from now on; how many.
 
     They were queued later than `ahead_ms`, or are due longer after it than a run of their cause
@@ -248,7 +248,7 @@ def bring_back_queued(database: Database, *, now_ms: int, ahead_ms: int) -> int:
         )
 
 
-def bring_back_successes(database: Database, *, now_ms: int, ids: range = ALL_IDS) -> int:
+def bring_back_successes(database: Connection, *, now_ms: int, ids: range = ALL_IDS) -> int:
     """Set last successes in the future to now; how many."""
     span = {"now": now_ms, "first": ids.start, "last": ids.stop - 1}
     # Nearly always there is none, which takes no lock.
@@ -267,7 +267,7 @@ def bring_back_successes(database: Database, *, now_ms: int, ids: range = ALL_ID
         )
 
 
-def _retime_one(database: Database, change: Retimed) -> bool:
+def _retime_one(database: Connection, change: Retimed) -> bool:
     kept, following = change.kept, change.next
     changed = database.change(
         """UPDATE schedules SET next_plan_at = :next_plan, next_run_at = :next_run,
@@ -300,7 +300,7 @@ def _retime_one(database: Database, change: Retimed) -> bool:
 
 
 def _kept(
-    database: Database,
+    database: Connection,
     where: str,
     params: dict[str, Any],
     *,

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import COVERS_MARK, REPLACED_MARK, Cause, Reason, Status
 from edgecron.store.contract import Decided
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.due import IS_DELAYED
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.due import IS_DELAYED
 
 # id, status, revision, plan_at, cause, attempt, cancel_requested_at, due_at
 _Row = tuple[int, str, int, int, str, int, int | None, int]
 
 
 def replace_oldest(
-    database: Database,
+    database: Connection,
     key: tuple[int, str, str],
     *,
     count: int,
@@ -56,7 +56,7 @@ class TakenOver(NamedTuple):
 
 
 def take_over_catch_up(
-    database: Database, key: tuple[int, str, str], *, plan_ms: int, now_ms: int
+    database: Connection, key: tuple[int, str, str], *, plan_ms: int, now_ms: int
 ) -> TakenOver | None:
     """Skip the waiting catch-up of a schedule and scope for its live fire at `plan_ms`, inside the
     caller's transaction.
@@ -115,7 +115,7 @@ def take_over_catch_up(
     return TakenOver(skipped=skipped, missed_from_ms=from_ms, missed_count=count + 1)
 
 
-def note_covered(database: Database, execution_id: int, taken: TakenOver) -> None:
+def note_covered(database: Connection, execution_id: int, taken: TakenOver) -> None:
     """Record which missed range a new run covers, inside the caller's transaction."""
     database.change(
         "UPDATE executions SET flags = json_array(:flag) WHERE id = :id",
@@ -123,7 +123,7 @@ def note_covered(database: Database, execution_id: int, taken: TakenOver) -> Non
     )
 
 
-def keep_turn(database: Database, execution_id: int, withdrawn: Sequence[Decided]) -> None:
+def keep_turn(database: Connection, execution_id: int, withdrawn: Sequence[Decided]) -> None:
     """Give a run the due time of the queued runs that it has replaced.
 
     With its own due time, a newer run would replace it before it gets a place. On an engine that is
@@ -138,7 +138,7 @@ def keep_turn(database: Database, execution_id: int, withdrawn: Sequence[Decided
 
 
 def ask_for_place(
-    database: Database, key: tuple[int, str, str], *, by: int, limit: int, now_ms: int
+    database: Connection, key: tuple[int, str, str], *, by: int, limit: int, now_ms: int
 ) -> bool:
     """End the oldest running runs so that the run `by`, whose condition is now met, can start.
 
@@ -153,7 +153,7 @@ def ask_for_place(
     return bool(wanted)
 
 
-def count_late(database: Database, key: tuple[int, str, str]) -> int:
+def count_late(database: Connection, key: tuple[int, str, str]) -> int:
     """Count the active catch-ups of a schedule and scope."""
     [(count,)] = database.rows(
         """SELECT count(*) FROM executions INDEXED BY executions_active
@@ -165,7 +165,7 @@ def count_late(database: Database, key: tuple[int, str, str]) -> int:
 
 
 def _find_oldest(
-    database: Database,
+    database: Connection,
     key: tuple[int, str, str],
     by: int,
     *,
@@ -197,7 +197,7 @@ def _find_oldest(
 
 
 def _withdraw(
-    database: Database,
+    database: Connection,
     schedule_id: int,
     row: _Row,
     now_ms: int,
@@ -226,7 +226,7 @@ def _withdraw(
     )
 
 
-def _mark_running(database: Database, execution_id: int, now_ms: int) -> None:
+def _mark_running(database: Connection, execution_id: int, now_ms: int) -> None:
     database.change(
         """UPDATE executions SET flags = CASE
                    WHEN flags LIKE '%"' || :mark || '"]' THEN flags

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-import apsw
 
 from edgecron.base.errors import AlreadyExists
 from edgecron.base.units import to_ms
 from edgecron.base.values import dataclass
 from edgecron.model.schedule import Act, Author, Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.manual_runs import cancel_removed
-from edgecron.store.sqlite.revisions import State, write_change, write_revision
-from edgecron.store.sqlite.row_batches import record_missed
-from edgecron.store.sqlite.rows import spec_columns
-from edgecron.store.sqlite.waiting_rows import wake_schedule
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.manual_runs import cancel_removed
+from edgecron.store.sql.revisions import State, write_change, write_revision
+from edgecron.store.sql.row_batches import record_missed
+from edgecron.store.sql.rows import spec_columns
+from edgecron.store.sql.waiting_rows import wake_schedule
 
 if TYPE_CHECKING:
     from edgecron.planning.times import CompiledSpec
@@ -37,7 +34,7 @@ _UNKNOWN = Author()
 
 
 def insert_schedules(
-    database: Database,
+    database: Connection,
     made: Sequence[tuple[CompiledSpec, Retiming]],
     *,
     boot_id: str,
@@ -54,7 +51,7 @@ def insert_schedules(
 
 
 def update_schedule(
-    database: Database,
+    database: Connection,
     schedule: Schedule,
     compiled: CompiledSpec,
     *,
@@ -103,7 +100,7 @@ def update_schedule(
 
 
 def pause_schedule(
-    database: Database,
+    database: Connection,
     schedule: Schedule,
     *,
     until_ms: int | None,
@@ -129,7 +126,7 @@ def pause_schedule(
 
 
 def resume_schedule(
-    database: Database,
+    database: Connection,
     schedule: Schedule,
     *,
     retiming: Retiming,
@@ -158,7 +155,7 @@ def resume_schedule(
 
 
 def remove_schedule(
-    database: Database,
+    database: Connection,
     schedule: Schedule,
     *,
     missed: tuple[Missed, ...],
@@ -192,7 +189,7 @@ def remove_schedule(
 
 
 def restore_removed(
-    database: Database,
+    database: Connection,
     schedule: Schedule,
     *,
     retiming: Retiming,
@@ -204,11 +201,12 @@ def restore_removed(
 
     Raises AlreadyExists if another schedule has its name now.
     """
-    problem = f"schedule {schedule.name!r} can't be restored: another schedule has its name"
+    problem = AlreadyExists(
+        f"schedule {schedule.name!r} can't be restored: another schedule has its name",
+        hint=f"rename that one first: edgecron edit {schedule.name} --name NEW",
+    )
     with database.transaction():
-        with _unique_name(
-            problem, hint=f"rename that one first: edgecron edit {schedule.name} --name NEW"
-        ):
+        with database.unique("schedules.name", problem):
             restored = database.change(
                 """UPDATE schedules SET deleted_at = NULL, removed_state = NULL,
                        enabled = :enabled, revision = revision + 1, updated_at = :now,
@@ -229,7 +227,7 @@ def restore_removed(
 
 
 def remove_unreadable(
-    database: Database, name: str, *, now_ms: int, author: Author = _UNKNOWN
+    database: Connection, name: str, *, now_ms: int, author: Author = _UNKNOWN
 ) -> bool:
     """Remove a schedule that might be unreadable; False if there is none of that name."""
     with database.transaction():
@@ -251,7 +249,7 @@ def remove_unreadable(
 
 
 def _insert_one(
-    database: Database,
+    database: Connection,
     compiled: CompiledSpec,
     retiming: Retiming,
     boot_id: str,
@@ -273,8 +271,10 @@ def _insert_one(
     }
     _need_group(database, spec.group)
     names = (*columns, *kept)
-    hint = f"change it with: edgecron edit {spec.name}"
-    with _unique_name(f"schedule {spec.name!r} exists already", hint=hint):
+    problem = AlreadyExists(
+        f"schedule {spec.name!r} exists already", hint=f"change it with: edgecron edit {spec.name}"
+    )
+    with database.unique("schedules.name", problem):
         row = database.returning(
             f"""INSERT INTO schedules ({", ".join(names)})
                 VALUES ({", ".join(f":{name}" for name in names)}) RETURNING id""",
@@ -290,7 +290,7 @@ def _insert_one(
 
 
 def _note(
-    database: Database, schedule: Schedule, act: Act, author: Author, now_ms: int, state: State
+    database: Connection, schedule: Schedule, act: Act, author: Author, now_ms: int, state: State
 ) -> None:
     """Record the change that follows a schedule as it was read."""
     revision = schedule.revision + 1
@@ -307,7 +307,7 @@ def _state_of(schedule: Schedule, *, enabled: bool, paused_until_ms: int | None)
     }
 
 
-def _has_fired(database: Database, schedule: Schedule) -> bool:
+def _has_fired(database: Connection, schedule: Schedule) -> bool:
     """Whether an engine has decided a time since a schedule was read. This bumps no revision."""
     found = database.rows(
         "SELECT 1 FROM schedules WHERE id = :id AND decided_until != :decided",
@@ -317,12 +317,15 @@ def _has_fired(database: Database, schedule: Schedule) -> bool:
 
 
 def _set_columns(
-    database: Database, schedule: Schedule, columns: dict[str, Any], now_ms: int
+    database: Connection, schedule: Schedule, columns: dict[str, Any], now_ms: int
 ) -> bool:
     """Set columns and bump the revision; False if the schedule has changed since it was read."""
     assignments = ", ".join(f"{name} = :{name}" for name in columns)
-    problem = f"schedule {columns.get('name')!r} exists already"
-    with _unique_name(problem, hint="choose another name, or remove that schedule"):
+    problem = AlreadyExists(
+        f"schedule {columns.get('name')!r} exists already",
+        hint="choose another name, or remove that schedule",
+    )
+    with database.unique("schedules.name", problem):
         changed = database.change(
             f"""UPDATE schedules SET {assignments}, revision = revision + 1, updated_at = :now_,
                     done_revision = iif(done_revision = revision, revision + 1, NULL)
@@ -330,17 +333,6 @@ def _set_columns(
             {**columns, "id_": schedule.id, "revision_": schedule.revision, "now_": now_ms},
         )
     return changed == 1
-
-
-@contextmanager
-def _unique_name(problem: str, *, hint: str) -> Iterator[None]:
-    """Raise AlreadyExists if a statement would give two schedules the same name."""
-    try:
-        yield
-    except apsw.ConstraintError as error:
-        if "schedules.name" not in str(error):
-            raise
-        raise AlreadyExists(problem, hint=hint) from error
 
 
 def _next_columns(following: NextFire | None) -> dict[str, Any]:
@@ -353,7 +345,7 @@ def _next_columns(following: NextFire | None) -> dict[str, Any]:
 
 
 def _retime(
-    database: Database,
+    database: Connection,
     schedule: Schedule,
     spec: ScheduleSpec,
     retiming: Retiming,
@@ -375,7 +367,7 @@ def _retime(
 
 
 def _record_missed(
-    database: Database,
+    database: Connection,
     schedule: Schedule,
     spec: ScheduleSpec,
     missed: tuple[Missed, ...],
@@ -386,7 +378,7 @@ def _record_missed(
         record_missed(database, schedule.id, revision, spec, one, scopes=scopes, now_ms=now_ms)
 
 
-def _need_group(database: Database, group: str | None) -> None:
+def _need_group(database: Connection, group: str | None) -> None:
     if group is not None:
         database.change(
             "INSERT INTO groups (name) VALUES (:name) ON CONFLICT DO NOTHING", {"name": group}
@@ -402,7 +394,7 @@ def _columns(compiled: CompiledSpec) -> dict[str, Any]:
     )
 
 
-def _write_upstreams(database: Database, schedule_id: int, compiled: CompiledSpec) -> None:
+def _write_upstreams(database: Connection, schedule_id: int, compiled: CompiledSpec) -> None:
     database.change("DELETE FROM schedule_upstreams WHERE schedule_id = :id", {"id": schedule_id})
     database.change_many(
         """INSERT INTO schedule_upstreams (schedule_id, upstream, ends)
@@ -414,7 +406,7 @@ def _write_upstreams(database: Database, schedule_id: int, compiled: CompiledSpe
     )
 
 
-def _write_scopes(database: Database, schedule_id: int, spec: ScheduleSpec) -> None:
+def _write_scopes(database: Connection, schedule_id: int, spec: ScheduleSpec) -> None:
     database.change("DELETE FROM schedule_scopes WHERE schedule_id = :id", {"id": schedule_id})
     database.change_many(
         """INSERT INTO schedule_scopes (schedule_id, scope_kind, scope_id)
@@ -424,7 +416,7 @@ def _write_scopes(database: Database, schedule_id: int, spec: ScheduleSpec) -> N
 
 
 def reschedule(
-    database: Database,
+    database: Connection,
     schedule: Schedule,
     *,
     run_ms: int,

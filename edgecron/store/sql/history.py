@@ -17,9 +17,8 @@ from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Status
 from edgecron.model.listing import RunBounds, RunPage
 from edgecron.model.run import Execution
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.rows import EXECUTION_COLUMNS, execution_of, unreadable
-from edgecron.store.sqlite.statements import Params
+from edgecron.store.sql.connection import Connection, Params
+from edgecron.store.sql.rows import EXECUTION_COLUMNS, execution_of, unreadable
 
 COLUMNS = f"{', '.join(f'e.{column}' for column in EXECUTION_COLUMNS)}, s.name"
 # CROSS fixes the order of the tables: with statistics, SQLite might begin with schedules and sort.
@@ -55,7 +54,7 @@ class Wanted(NamedTuple):
     until_ms: int | None = None
 
 
-def find_page(database: Database, wanted: Wanted, *, limit: int) -> RunPage:
+def find_page(database: Connection, wanted: Wanted, *, limit: int) -> RunPage:
     """A page of the wanted runs, newest first: the first ones after `after_id`, else the newest.
 
     The page names runs that can't be read, and has other runs in their place.
@@ -84,7 +83,7 @@ def find_page(database: Database, wanted: Wanted, *, limit: int) -> RunPage:
     return RunPage(_newest_first(found), unreadable)
 
 
-def find_page_ids(database: Database, wanted: Wanted, *, limit: int) -> list[int]:
+def find_page_ids(database: Connection, wanted: Wanted, *, limit: int) -> list[int]:
     """The ids of the runs of a page, newest first."""
     ids: list[int] = []
     for statuses in _status_groups(wanted):
@@ -95,7 +94,7 @@ def find_page_ids(database: Database, wanted: Wanted, *, limit: int) -> list[int
     return sorted(ids[:limit], reverse=True)
 
 
-def find_bounds(database: Database) -> RunBounds:
+def find_bounds(database: Connection) -> RunBounds:
     """The first and the last id of all runs."""
     [(first, last)] = database.rows(
         """SELECT coalesce((SELECT min(id) FROM executions), 0),
@@ -104,7 +103,7 @@ def find_bounds(database: Database) -> RunBounds:
     return RunBounds(first, last)
 
 
-def _rows_of(database: Database, ids: list[int]) -> list[tuple[Any, ...]]:
+def _rows_of(database: Connection, ids: list[int]) -> list[tuple[Any, ...]]:
     return database.rows(
         f"""SELECT {COLUMNS} {FROM}
             WHERE e.id IN (SELECT value FROM json_each(:ids))""",
@@ -140,7 +139,7 @@ def _by_schedule(wanted: Wanted) -> list[Wanted]:
 
 
 def _walk(
-    database: Database, statuses: tuple[Status, ...], wanted: Wanted, *, limit: int
+    database: Connection, statuses: tuple[Status, ...], wanted: Wanted, *, limit: int
 ) -> list[int]:
     """The ids of a page: of all schedules, of one, or of many."""
     wheres, params = _wheres(statuses, wanted)
@@ -215,13 +214,13 @@ def _listed(statuses: tuple[Status, ...]) -> str:
     return ", ".join(repr(status.value) for status in statuses)
 
 
-def find_execution(database: Database, execution_id: int) -> Execution | None:
+def find_execution(database: Connection, execution_id: int) -> Execution | None:
     """One run, or None. Raises Unreadable."""
     return _find_one(database, f"{FROM} WHERE e.id = :id", {"id": execution_id})
 
 
 def find_executions(
-    database: Database,
+    database: Connection,
     *,
     schedule_id: int | None = None,
     statuses: tuple[Status, ...] = (),
@@ -234,7 +233,7 @@ def find_executions(
     return find_page(database, wanted, limit=limit)
 
 
-def find_waiting(database: Database, *, limit: int) -> list[Execution]:
+def find_waiting(database: Connection, *, limit: int) -> list[Execution]:
     """Runs that wait for a condition, those with the earliest deadline first."""
     return _find_readable(
         database,
@@ -245,7 +244,7 @@ def find_waiting(database: Database, *, limit: int) -> list[Execution]:
     )
 
 
-def find_runs_by_id(database: Database, ids: Sequence[int]) -> list[Execution]:
+def find_runs_by_id(database: Connection, ids: Sequence[int]) -> list[Execution]:
     """The readable runs of these ids, oldest first."""
     if not ids:
         return []
@@ -256,7 +255,7 @@ def find_runs_by_id(database: Database, ids: Sequence[int]) -> list[Execution]:
     )
 
 
-def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
+def last_execution_of(database: Connection, schedule_id: int) -> Execution | None:
     """The newest run of a schedule that was started, or None. Raises Unreadable."""
     return _find_one(
         database,
@@ -266,7 +265,7 @@ def last_execution_of(database: Database, schedule_id: int) -> Execution | None:
     )
 
 
-def find_next_attempt(database: Database, execution: Execution) -> Execution | None:
+def find_next_attempt(database: Connection, execution: Execution) -> Execution | None:
     """The next attempt of the same fire, or None. Raises Unreadable."""
     return _find_one(
         database,
@@ -285,14 +284,14 @@ def find_next_attempt(database: Database, execution: Execution) -> Execution | N
 
 
 def find_later(
-    database: Database, schedule_id: int, *, after_id: int, limit: int
+    database: Connection, schedule_id: int, *, after_id: int, limit: int
 ) -> list[Execution]:
     """The readable runs of a schedule after an id, oldest first."""
     wanted = Wanted(schedule_ids=(schedule_id,), after_id=after_id)
     return find_page(database, wanted, limit=limit).runs[::-1]
 
 
-def find_removals(database: Database, name: str) -> list[tuple[int, int]]:
+def find_removals(database: Connection, name: str) -> list[tuple[int, int]]:
     """(id, deleted_at) of every removed schedule of this name, the newest first."""
     return database.rows(
         """SELECT id, deleted_at FROM schedules INDEXED BY schedules_removed
@@ -301,7 +300,7 @@ def find_removals(database: Database, name: str) -> list[tuple[int, int]]:
     )
 
 
-def is_removed(database: Database, execution_id: int) -> bool:
+def is_removed(database: Connection, execution_id: int) -> bool:
     """Whether retention removed the run of this id. No id is given twice."""
     row = database.row(
         """SELECT 1 WHERE :id BETWEEN 1 AND (SELECT max(id) FROM executions)
@@ -311,7 +310,7 @@ def is_removed(database: Database, execution_id: int) -> bool:
     return row is not None
 
 
-def count_active(database: Database) -> dict[Status, int]:
+def count_active(database: Connection) -> dict[Status, int]:
     """Count the queued and the running runs."""
     rows = database.rows(
         """SELECT status, count(*) FROM executions
@@ -320,7 +319,7 @@ def count_active(database: Database) -> dict[Status, int]:
     return {Status(status): count for status, count in rows}
 
 
-def _find_one(database: Database, rest: str, params: Params) -> Execution | None:
+def _find_one(database: Connection, rest: str, params: Params) -> Execution | None:
     """The run that the rest of a statement finds, or None. Raises Unreadable with its id."""
     try:
         row = database.row(f"SELECT {COLUMNS} {rest}", params)
@@ -331,7 +330,7 @@ def _find_one(database: Database, rest: str, params: Params) -> Execution | None
     return None if row is None else execution_of(row)
 
 
-def _find_readable(database: Database, rest: str, params: Params) -> list[Execution]:
+def _find_readable(database: Connection, rest: str, params: Params) -> list[Execution]:
     """The readable runs among those that the rest of a statement finds, in its order."""
     with suppress(Unreadable):
         rows = database.rows(f"SELECT {COLUMNS} {rest}", params)
@@ -345,7 +344,7 @@ def _find_readable(database: Database, rest: str, params: Params) -> list[Execut
 
 
 def find_durations_ms(
-    database: Database, schedule_id: int, *, before_id: int, limit: int
+    database: Connection, schedule_id: int, *, before_id: int, limit: int
 ) -> list[int]:
     """How long the last successful runs of a schedule took before a run, the newest first."""
     rows = database.rows(
@@ -358,7 +357,7 @@ def find_durations_ms(
     return [row[0] for row in rows]
 
 
-def find_usual_ms(database: Database, schedule_id: int) -> int | None:
+def find_usual_ms(database: Connection, schedule_id: int) -> int | None:
     """The median of how long the last successful runs of a schedule took; None without any."""
     found = find_durations_ms(database, schedule_id, before_id=_NEWEST, limit=_LAST_RUNS)
     return sorted(found)[(len(found) - 1) // 2] if found else None
@@ -376,7 +375,7 @@ class ActiveIds(NamedTuple):
     owed: frozenset[int]
 
 
-def find_active_ids(database: Database) -> ActiveIds:
+def find_active_ids(database: Connection) -> ActiveIds:
     """The active runs. Costs one walk through their index."""
     # First: a run that is added after this is younger.
     top = find_bounds(database).last_id
@@ -399,7 +398,7 @@ def find_active_ids(database: Database) -> ActiveIds:
     )
 
 
-def find_ended_ids(database: Database, *, after_id: int, until_id: int, limit: int) -> list[int]:
+def find_ended_ids(database: Connection, *, after_id: int, until_id: int, limit: int) -> list[int]:
     """Ids of runs that have ended, oldest first, after one id and up to another."""
     rows = database.rows(
         """SELECT id FROM executions

@@ -13,17 +13,17 @@ from edgecron.model.choices import Hold, Reason, Status
 from edgecron.planning.admission import LATE_CAUSES
 from edgecron.planning.next_fire import Fire, Missed
 from edgecron.store.contract import BootDecision, Claimant, ClaimBatch, Decision
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.due import has_priority_due
-from edgecron.store.sqlite.fires import FireWriter, count_planned, give_back_runs
-from edgecron.store.sqlite.follow_ups import follow_up_replaced
-from edgecron.store.sqlite.limits import RunCounts
-from edgecron.store.sqlite.queue import fill
-from edgecron.store.sqlite.queue_order import has_waiting
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.due import has_priority_due
+from edgecron.store.sql.fires import FireWriter, count_planned, give_back_runs
+from edgecron.store.sql.follow_ups import follow_up_replaced
+from edgecron.store.sql.limits import RunCounts
+from edgecron.store.sql.queue import fill
+from edgecron.store.sql.queue_order import has_waiting
 
 
 def claim_due(
-    database: Database, decisions: Sequence[Decision], *, claimant: Claimant, now_ms: int
+    database: Connection, decisions: Sequence[Decision], *, claimant: Claimant, now_ms: int
 ) -> ClaimBatch:
     """Carry out plans inside one transaction; see `Store.claim_due`."""
     with database.transaction():
@@ -59,7 +59,7 @@ def claim_due(
 
 
 def claim_boot(
-    database: Database,
+    database: Connection,
     decisions: Sequence[BootDecision],
     *,
     boot_id: str,
@@ -94,7 +94,7 @@ def claim_boot(
         return _batch_of(database, writer, advanced, now_ms)
 
 
-def _batch_of(database: Database, writer: FireWriter, advanced: int, now_ms: int) -> ClaimBatch:
+def _batch_of(database: Connection, writer: FireWriter, advanced: int, now_ms: int) -> ClaimBatch:
     """Return the result of a claim, with the follow-ups of fires that were replaced."""
     granted = tuple(writer.granted)
     decided = tuple(writer.decided)
@@ -110,7 +110,7 @@ def _batch_of(database: Database, writer: FireWriter, advanced: int, now_ms: int
 
 
 def _may_start_at_once(
-    database: Database, wanted: Sequence[Fire], counts: RunCounts, claimant: Claimant, now_ms: int
+    database: Connection, wanted: Sequence[Fire], counts: RunCounts, claimant: Claimant, now_ms: int
 ) -> bool:
     """Whether all fires get a place; otherwise all are queued, and their order decides."""
     late = sum(fire.cause in LATE_CAUSES for fire in wanted)
@@ -119,7 +119,7 @@ def _may_start_at_once(
 
 
 def _may_fill(
-    database: Database, wanted: Sequence[Fire], counts: RunCounts, claimant: Claimant, now_ms: int
+    database: Connection, wanted: Sequence[Fire], counts: RunCounts, claimant: Claimant, now_ms: int
 ) -> bool:
     """Whether some of these fires can start now, although others are not decided yet.
 
@@ -131,7 +131,7 @@ def _may_fill(
 
 
 def _fill_places(
-    database: Database, batch: ClaimBatch, *, claimant: Claimant, now_ms: int
+    database: Connection, batch: ClaimBatch, *, claimant: Claimant, now_ms: int
 ) -> ClaimBatch:
     """Start as many queued runs as there are places, in their order."""
     filled = fill(database, claimant=claimant, now_ms=now_ms, hold=Hold.ALL)
@@ -148,7 +148,9 @@ def _fill_places(
     )
 
 
-def _advance_all(database: Database, decisions: Sequence[Decision], now_ms: int) -> dict[int, int]:
+def _advance_all(
+    database: Connection, decisions: Sequence[Decision], now_ms: int
+) -> dict[int, int]:
     """Move schedules to their next fires; the first fence of each, by its id.
 
     Schedules that another engine has moved, or that have changed, are not among them.
@@ -195,7 +197,7 @@ def _paused(fire: Fire) -> Missed:
 
 
 def _decide_boot(
-    database: Database, decision: BootDecision, boot_id: str, now_ms: int
+    database: Connection, decision: BootDecision, boot_id: str, now_ms: int
 ) -> tuple[bool, bool, int] | None:
     """Note that this boot is decided; None if another engine was first.
 

@@ -17,7 +17,7 @@ from edgecron.model.run import (
     Reported,
     Stream,
 )
-from edgecron.store.sqlite.connection import Database
+from edgecron.store.sql.connection import Connection
 
 _CHUNK = struct.Struct(">BqI")  # stream, instant in milliseconds, length; then the bytes
 _LEAST_COMPRESSED = 256  # below it the page is written whole anyway
@@ -47,7 +47,7 @@ def pack_output(output: Output | None) -> dict[str, Any] | None:
     }
 
 
-def insert_output(database: Database, execution_id: int, columns: dict[str, Any]) -> None:
+def insert_output(database: Connection, execution_id: int, columns: dict[str, Any]) -> None:
     """Insert the columns that `pack_output` made, inside the caller's transaction."""
     database.change(
         """INSERT INTO outputs (execution_id, encoding, chunks, stdout_bytes, stderr_bytes,
@@ -57,7 +57,7 @@ def insert_output(database: Database, execution_id: int, columns: dict[str, Any]
     )
 
 
-def find_output(database: Database, execution_id: int) -> Output | None:
+def find_output(database: Connection, execution_id: int) -> Output | None:
     """Return the output of a run; None if it printed nothing or has not ended."""
     row = database.row(
         """SELECT encoding, chunks, stdout_bytes, stderr_bytes, dropped_bytes, dropped_after,
@@ -91,7 +91,7 @@ def _unpack(packed: bytes) -> tuple[OutputChunk, ...]:
     return tuple(chunks)
 
 
-def note_progress(database: Database, reported: Sequence[Reported]) -> None:
+def note_progress(database: Connection, reported: Sequence[Reported]) -> None:
     """Record the progress of runs that are still running with these tokens."""
     with database.transaction():
         database.change_many(
@@ -105,7 +105,7 @@ def note_progress(database: Database, reported: Sequence[Reported]) -> None:
         )
 
 
-def report_progress(database: Database, execution_id: int, progress: str) -> bool:
+def report_progress(database: Connection, execution_id: int, progress: str) -> bool:
     """Record the progress of a run; whether the run is still running."""
     with database.transaction():
         changed = database.change(
@@ -116,7 +116,7 @@ def report_progress(database: Database, execution_id: int, progress: str) -> boo
         return changed == 1 or _runs(database, execution_id)
 
 
-def _runs(database: Database, execution_id: int) -> bool:
+def _runs(database: Connection, execution_id: int) -> bool:
     found = database.row(
         "SELECT 1 FROM executions WHERE id = :id AND status = 'running'", {"id": execution_id}
     )

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
-import apsw
-
 from edgecron.base.errors import Unreadable
 from edgecron.model.choices import Hold
 from edgecron.model.engine import CALL, IMPORTED, Offers, find_program
 from edgecron.planning.next_fire import Due
 from edgecron.store.contract import Subject
-from edgecron.store.sqlite.connection import Database
+from edgecron.store.sql.connection import Connection
 
 _MOST_DELAYED = 10_000  # that are listed
 # Queued rows that are due later than they were queued: delayed manual runs, and rows that wait for
@@ -31,7 +29,7 @@ _HELD = {
 
 
 def find_due(
-    database: Database,
+    database: Connection,
     queues: tuple[str, ...],
     *,
     now_ms: int,
@@ -42,7 +40,7 @@ def find_due(
     """Return schedules whose next fire can start, earliest first, at most `limit`."""
     found: list[Due] = []
     for queue in queues:
-        offered, values = among(queue, offers)
+        offered, values = among(database, queue, offers)
         sql = f"""SELECT id, revision, next_plan_at, next_run_at, decided_until, paused_until,
                    planned_count, next_source, repeats_since
                FROM schedules
@@ -75,7 +73,7 @@ def find_due(
     return found[:limit]
 
 
-def has_priority_due(database: Database, queues: tuple[str, ...], *, now_ms: int) -> bool:
+def has_priority_due(database: Connection, queues: tuple[str, ...], *, now_ms: int) -> bool:
     """Whether a schedule that is due has another priority than the normal one."""
     return any(
         database.rows(
@@ -89,12 +87,12 @@ def has_priority_due(database: Database, queues: tuple[str, ...], *, now_ms: int
 
 
 def find_boot_due(
-    database: Database, queues: tuple[str, ...], *, boot_id: str, offers: Offers | None = None
+    database: Connection, queues: tuple[str, ...], *, boot_id: str, offers: Offers | None = None
 ) -> list[tuple[int, int]]:
     """Return (id, revision) of enabled `on boot` schedules that this boot has not decided."""
     found: list[tuple[int, int]] = []
     for queue in queues:
-        offered, values = among(queue, offers)
+        offered, values = among(database, queue, offers)
         found += database.rows(
             f"""SELECT id, revision FROM schedules
                WHERE on_boot AND enabled AND deleted_at IS NULL AND boot_decided IS NOT :boot
@@ -104,7 +102,7 @@ def find_boot_due(
     return sorted(found)
 
 
-def is_used(database: Database, queue: str) -> bool:
+def is_used(database: Connection, queue: str) -> bool:
     """Whether a schedule of a queue will fire, fires on boot, or has a queued row."""
     [(found,)] = database.rows(
         """SELECT EXISTS (SELECT 1 FROM schedules
@@ -119,7 +117,7 @@ def is_used(database: Database, queue: str) -> bool:
 
 
 def find_delayed(
-    database: Database, *, now_ms: int, schedule_id: int | None = None
+    database: Connection, *, now_ms: int, schedule_id: int | None = None
 ) -> list[tuple[str, int, int]]:
     """Return (schedule, plan time, due time) of manual runs that are due later, the next first."""
     found: list[tuple[str, int, int]] = database.rows(
@@ -134,7 +132,7 @@ def find_delayed(
     return sorted(found, key=itemgetter(2))
 
 
-def next_wake_ms(database: Database) -> int | None:
+def next_wake_ms(database: Connection) -> int | None:
     """Return the next time for which the sleeping machine is to wake; None if there is none."""
     row = database.row(
         "SELECT min(next_run_at) FROM schedules WHERE wake AND next_run_at IS NOT NULL"
@@ -147,18 +145,18 @@ _WITH_CALENDARS = """FROM schedules INDEXED BY schedules_with_calendars
     WHERE instr(except_days, ' = ') AND deleted_at IS NULL"""
 
 
-def has_calendars(database: Database) -> bool:
+def has_calendars(database: Connection) -> bool:
     """Whether any schedule excepts the days of a calendar."""
     return bool(database.rows(f"SELECT 1 {_WITH_CALENDARS} LIMIT 1"))
 
 
-def find_calendar_users(database: Database) -> list[str]:
+def find_calendar_users(database: Connection) -> list[str]:
     """The names of the schedules that except the days of a calendar."""
     return [row[0] for row in database.rows(f"SELECT name {_WITH_CALENDARS} ORDER BY id")]
 
 
 def next_due_ms(
-    database: Database,
+    database: Connection,
     queues: tuple[str, ...],
     *,
     now_ms: int,
@@ -172,7 +170,7 @@ def next_due_ms(
     """
     times: list[int] = []
     for queue in queues:
-        offered, values = among(queue, offers)
+        offered, values = among(database, queue, offers)
         times.extend(
             row[0]
             for row in database.rows(
@@ -192,7 +190,7 @@ def next_due_ms(
     return min(times, default=None)
 
 
-def _deadline_ms(database: Database, queue: str) -> list[int]:
+def _deadline_ms(database: Connection, queue: str) -> list[int]:
     """Return when the first row of a queue stops waiting for a condition."""
     row = database.row(
         """SELECT min(wait_until) FROM executions
@@ -202,7 +200,7 @@ def _deadline_ms(database: Database, queue: str) -> list[int]:
     return [] if row is None or row[0] is None else [row[0]]
 
 
-def _queued_due_ms(database: Database, queue: str, now_ms: int) -> Iterator[int]:
+def _queued_due_ms(database: Connection, queue: str, now_ms: int) -> Iterator[int]:
     """Yield for each priority when the next queued row will be due."""
     for priority in priorities(database, queue):
         row = database.row(
@@ -215,7 +213,7 @@ def _queued_due_ms(database: Database, queue: str, now_ms: int) -> Iterator[int]
             yield row[0]
 
 
-def find_next(database: Database, queues: tuple[str, ...]) -> tuple[str, int] | None:
+def find_next(database: Connection, queues: tuple[str, ...]) -> tuple[str, int] | None:
     """Return the name of the schedule that fires next, and when; None if none will fire."""
     found = [
         (at_ms, name)
@@ -235,7 +233,7 @@ def find_next(database: Database, queues: tuple[str, ...]) -> tuple[str, int] | 
 
 
 def find_subject(
-    database: Database, execution_id: int | None, schedule: str | None
+    database: Connection, execution_id: int | None, schedule: str | None
 ) -> Subject | None:
     """Find the schedule of a run, or of a name if there is no run id."""
     if execution_id is not None:
@@ -255,7 +253,7 @@ def find_subject(
 
 
 def upcoming(
-    database: Database, queues: tuple[str, ...], *, limit: int, offers: Offers | None = None
+    database: Connection, queues: tuple[str, ...], *, limit: int, offers: Offers | None = None
 ) -> list[tuple[int, int]]:
     """Return (id, revision) of the schedules that fire next, `limit` per queue.
 
@@ -272,9 +270,9 @@ def upcoming(
 
 
 def _next_of(
-    database: Database, queue: str, limit: int, offers: Offers | None
+    database: Connection, queue: str, limit: int, offers: Offers | None
 ) -> list[tuple[int, int, int]]:
-    offered, values = among(queue, offers)
+    offered, values = among(database, queue, offers)
     return database.rows(
         f"""SELECT id, revision, next_run_at FROM schedules
            WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled {offered}
@@ -289,7 +287,9 @@ OFFER = f"""iif({{of}}kind != 'callable',
     iif(instr({{of}}job, ':'), '{IMPORTED}', 'callable ' || {{of}}job))"""
 
 
-def among(queue: str, offers: Offers | None, *, of: str = "") -> tuple[str, dict[str, Any]]:
+def among(
+    database: Connection, queue: str, offers: Offers | None, *, of: str = ""
+) -> tuple[str, dict[str, Any]]:
     """Return an SQL condition that schedules are offered, and its values; `of` is their prefix.
 
     Both are empty if the engine takes every job of the queue.
@@ -297,7 +297,7 @@ def among(queue: str, offers: Offers | None, *, of: str = "") -> tuple[str, dict
     if offers is None or find_program(queue) is None:
         return "", {}
     # The set itself: as JSON, each statement of a pass would cost as much as there are jobs.
-    return f"AND is_offered(:offers, {OFFER.format(of=of)})", {"offers": apsw.pyobject(offers)}
+    return f"AND is_offered(:offers, {OFFER.format(of=of)})", {"offers": database.as_value(offers)}
 
 
 def offers_text(offers: Offers | None) -> str | None:
@@ -305,7 +305,7 @@ def offers_text(offers: Offers | None) -> str | None:
     return None if offers is None else json.dumps(sorted(offers), ensure_ascii=False)
 
 
-def priorities(database: Database, queue: str) -> Iterator[int]:
+def priorities(database: Connection, queue: str) -> Iterator[int]:
     """Yield the priorities of queued rows that wait for no condition, highest first."""
     below = 2**62
     while True:

@@ -14,18 +14,18 @@ from edgecron.planning.admission import Admission, running_limit
 from edgecron.planning.next_fire import Fire, Missed, next_after_pause, passed_until
 from edgecron.planning.windows import closing_ms, windows_of
 from edgecron.store.contract import Broken, Claimant, Decided, Granted
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.limits import Needs, RunCounts, ScopeKey
-from edgecron.store.sqlite.overlap_replace import (
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.limits import Needs, RunCounts, ScopeKey
+from edgecron.store.sql.overlap_replace import (
     count_late,
     keep_turn,
     note_covered,
     replace_oldest,
     take_over_catch_up,
 )
-from edgecron.store.sqlite.revisions import load_schedules, note_broken
-from edgecron.store.sqlite.row_batches import RowBatch, missed_fire, record_missed, shape_of
-from edgecron.store.sqlite.waiting_rows import deadline_ms
+from edgecron.store.sql.revisions import load_schedules, note_broken
+from edgecron.store.sql.row_batches import RowBatch, missed_fire, record_missed, shape_of
+from edgecron.store.sql.waiting_rows import deadline_ms
 
 _SKIPPING = frozenset({Overlap.SKIP, Overlap.QUEUE})
 
@@ -38,7 +38,7 @@ class FireWriter:
 
     def __init__(
         self,
-        database: Database,
+        database: Connection,
         claimant: Claimant | None,
         counts: RunCounts,
         *,
@@ -312,7 +312,7 @@ def _may_be_skipped(spec: ScheduleSpec, fire: Fire) -> bool:
     return is_live and spec.policies.overlap in _SKIPPING
 
 
-def count_planned(database: Database, schedule_id: int) -> None:
+def count_planned(database: Connection, schedule_id: int) -> None:
     """Count a boot fire or follow-up for max_runs, inside the caller's transaction.
 
     After the last one, the schedule has no next time.
@@ -328,7 +328,7 @@ def count_planned(database: Database, schedule_id: int) -> None:
     )
 
 
-def give_back_unmet(database: Database, execution_id: int, *, now_ms: int) -> tuple[Broken, ...]:
+def give_back_unmet(database: Connection, execution_id: int, *, now_ms: int) -> tuple[Broken, ...]:
     """Give back a fire whose condition was never met, inside the caller's transaction.
 
     Only a fire that max_runs counts, and of which no other scope runs. Returns its schedule if that
@@ -351,7 +351,7 @@ def give_back_unmet(database: Database, execution_id: int, *, now_ms: int) -> tu
 
 
 def give_back_runs(
-    database: Database, schedule_id: int, *, count: int, now_ms: int
+    database: Connection, schedule_id: int, *, count: int, now_ms: int
 ) -> tuple[Broken, ...]:
     """Uncount fires that did not run for max_runs, inside the caller's transaction.
 

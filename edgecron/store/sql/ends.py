@@ -18,15 +18,15 @@ from edgecron.model.run import (
     rows_affected_of,
 )
 from edgecron.store.contract import Claimant, ClaimBatch, Decided, Ended, FinishBatch, Requeued
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.follow_ups import follow_up
-from edgecron.store.sqlite.manual_runs import KEPT_FLAGS, cancel_removed, withdraw
-from edgecron.store.sqlite.outputs import insert_output, pack_output
-from edgecron.store.sqlite.queue import fill
-from edgecron.store.sqlite.schedules import find_state
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.follow_ups import follow_up
+from edgecron.store.sql.manual_runs import KEPT_FLAGS, cancel_removed, withdraw
+from edgecron.store.sql.outputs import insert_output, pack_output
+from edgecron.store.sql.queue import fill
+from edgecron.store.sql.schedules import find_state
 
 
-def write_state(database: Database, schedule_id: int, changes: Mapping[str, str | None]) -> None:
+def write_state(database: Connection, schedule_id: int, changes: Mapping[str, str | None]) -> None:
     """Change the state of a schedule, inside the caller's transaction."""
     gone = [key for key, value in changes.items() if value is None]
     kept = [(key, value) for key, value in changes.items() if value is not None]
@@ -86,7 +86,7 @@ _PackedOutput = dict[str, Any]
 _End = tuple[Outcome, _PackedOutput | None]
 
 
-def finish(database: Database, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:
+def finish(database: Connection, outcomes: Sequence[Outcome], *, now_ms: int) -> list[Ended | None]:
     """End running rows in one transaction; None for a row whose lease was lost.
 
     The same transaction writes what follows an end. If the run gets a retry, that is the retry.
@@ -99,7 +99,7 @@ def finish(database: Database, outcomes: Sequence[Outcome], *, now_ms: int) -> l
 
 
 def finish_and_fill(
-    database: Database,
+    database: Connection,
     outcomes: Sequence[Outcome],
     *,
     unstarted: Sequence[Outcome] = (),
@@ -125,7 +125,7 @@ def finish_and_fill(
         return FinishBatch(written, requeued, batch)
 
 
-def requeue(database: Database, execution_id: int, token: str, *, now_ms: int) -> Requeued | None:
+def requeue(database: Connection, execution_id: int, token: str, *, now_ms: int) -> Requeued | None:
     """Queue a row that was claimed but never started; its token is void from now on.
 
     If its schedule was removed, or a person cancelled the run, the row is cancelled instead. None
@@ -135,7 +135,7 @@ def requeue(database: Database, execution_id: int, token: str, *, now_ms: int) -
         return _requeue(database, execution_id, token, now_ms)
 
 
-def _requeue(database: Database, execution_id: int, token: str, now_ms: int) -> Requeued | None:
+def _requeue(database: Connection, execution_id: int, token: str, now_ms: int) -> Requeued | None:
     reason, ended = None, None
     queued = database.returning(
         """UPDATE executions SET status = 'queued', queued_at = :now, claimed_at = NULL,
@@ -175,7 +175,7 @@ def _pack(outcomes: Sequence[Outcome]) -> list[_End]:
     return [(outcome, pack_output(outcome.output)) for outcome in outcomes]
 
 
-def _write_ends(database: Database, ends: Sequence[_End], now_ms: int) -> list[Ended | None]:
+def _write_ends(database: Connection, ends: Sequence[_End], now_ms: int) -> list[Ended | None]:
     written: list[Ended | None] = []
     unfollowed = _find_unfollowed(database, [outcome for outcome, _ in ends])
     for is_simple, group in groupby(ends, key=lambda end: _is_simple(end[0], unfollowed)):
@@ -187,7 +187,7 @@ def _write_ends(database: Database, ends: Sequence[_End], now_ms: int) -> list[E
     return written
 
 
-def _refuse_large_state(database: Database, outcome: Outcome) -> Outcome:
+def _refuse_large_state(database: Connection, outcome: Outcome) -> Outcome:
     """Return the outcome, without its changes of state if they would make the state too large."""
     running = database.row(
         """SELECT schedule_id FROM executions
@@ -203,7 +203,7 @@ def _refuse_large_state(database: Database, outcome: Outcome) -> Outcome:
     return outcome._replace(state=None, flags=(*outcome.flags, STATE_REFUSED))
 
 
-def _find_unfollowed(database: Database, outcomes: Sequence[Outcome]) -> dict[int, bool]:
+def _find_unfollowed(database: Connection, outcomes: Sequence[Outcome]) -> dict[int, bool]:
     """Find executions without followers and without a next time after their end.
 
     Returns for each whether it is the last attempt of its fire. Ends of the same transaction change
@@ -234,7 +234,7 @@ def _changes_state(outcome: Outcome) -> bool:
     return bool(outcome.state) and outcome.status is Status.SUCCESS
 
 
-def _finish_simple(database: Database, ends: Sequence[_End], now_ms: int) -> list[Ended | None]:
+def _finish_simple(database: Connection, ends: Sequence[_End], now_ms: int) -> list[Ended | None]:
     """Write ends that nothing follows, with one statement for all of them."""
     rows = database.returning_each(_END, [_end_columns(outcome) for outcome, _ in ends])
     found = {row[:2]: row[2:] for row in rows}
@@ -271,7 +271,7 @@ def _together(counted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _finish_one(
-    database: Database,
+    database: Connection,
     outcome: Outcome,
     output: _PackedOutput | None,
     now_ms: int,
@@ -291,7 +291,7 @@ def _finish_one(
 
 
 def _write_more(
-    database: Database, outcome: Outcome, output: _PackedOutput | None, *, schedule_id: int
+    database: Connection, outcome: Outcome, output: _PackedOutput | None, *, schedule_id: int
 ) -> None:
     """Write the output of a run and, after a success, its changes of state."""
     if output is not None:
@@ -350,7 +350,7 @@ def _error_of(outcome: Outcome) -> str:
     return outcome.error_msg or outcome.reason or outcome.status
 
 
-def _is_any_waiting(database: Database) -> bool:
+def _is_any_waiting(database: Connection) -> bool:
     """Whether any row waits for a condition."""
     row = database.row("SELECT 1 FROM executions WHERE waiting_for IS NOT NULL LIMIT 1")
     return row is not None

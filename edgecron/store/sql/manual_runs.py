@@ -24,11 +24,11 @@ from edgecron.model.schedule import Schedule
 from edgecron.planning.admission import most_attempts
 from edgecron.planning.next_fire import Fire
 from edgecron.store.contract import Decided, Ended
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.fires import FireWriter
-from edgecron.store.sqlite.follow_ups import follow_up_replaced, follow_up_withdrawn
-from edgecron.store.sqlite.limits import RunCounts
-from edgecron.store.sqlite.schedules import is_unchanged
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.fires import FireWriter
+from edgecron.store.sql.follow_ups import follow_up_replaced, follow_up_withdrawn
+from edgecron.store.sql.limits import RunCounts
+from edgecron.store.sql.schedules import is_unchanged
 
 # A request that is repeated so long after the first one is refused if no run has its key: retention
 # could have removed that run.
@@ -50,7 +50,7 @@ class Enqueued(NamedTuple):
 
 
 def enqueue_together(
-    database: Database, wanted: Sequence[Enqueued], *, now_ms: int
+    database: Connection, wanted: Sequence[Enqueued], *, now_ms: int
 ) -> list[list[int] | EdgecronError | None]:
     """Queue the runs of several callers in one transaction.
 
@@ -69,7 +69,9 @@ def _must_sync(schedule: Schedule) -> bool:
     return schedule.spec.policies.durability is Durability.FULL
 
 
-def _enqueue(database: Database, wanted: Enqueued, now_ms: int) -> list[int] | EdgecronError | None:
+def _enqueue(
+    database: Connection, wanted: Enqueued, now_ms: int
+) -> list[int] | EdgecronError | None:
     schedule = wanted.schedule
     if not is_unchanged(database, schedule):
         return None
@@ -104,7 +106,9 @@ def _always_waits(schedule: Schedule, fire: Fire, now_ms: int) -> bool:
     return fire.cause is Cause.MANUAL and (is_allowed or fire.due_ms > now_ms)
 
 
-def _queue(database: Database, schedule: Schedule, fires: Sequence[Fire], now_ms: int) -> list[int]:
+def _queue(
+    database: Connection, schedule: Schedule, fires: Sequence[Fire], now_ms: int
+) -> list[int]:
     """Queue fires in each scope of a schedule; the ids of their rows in order."""
     spec, policies = schedule.spec, schedule.spec.policies
     common = {
@@ -152,7 +156,7 @@ def _sorted_text(payload: str) -> str:
 
 
 def _find_keyed(
-    database: Database, schedule: Schedule, fire_key: str
+    database: Connection, schedule: Schedule, fire_key: str
 ) -> list[tuple[int, str | None]]:
     """Return (id, payload) of the manual fire with a key, in the scopes of a schedule."""
     found: list[tuple[int, str | None]] = database.rows(
@@ -170,7 +174,7 @@ def _find_keyed(
     return sorted(found, key=itemgetter(0))
 
 
-def _write_fire(database: Database, schedule: Schedule, fire: Fire, now_ms: int) -> list[Decided]:
+def _write_fire(database: Connection, schedule: Schedule, fire: Fire, now_ms: int) -> list[Decided]:
     """Write a fire; return its rows, one for each scope, without those that it replaces."""
     counts = RunCounts(database, None, now_ms=now_ms)
     writer = FireWriter(database, None, counts, now_ms=now_ms, direct=False)
@@ -185,7 +189,7 @@ KEPT_FLAGS = f"""iif(flags LIKE '["{MISSED_MARK}%' OR flags LIKE '["{COVERS_MARK
             replace(flags, ',"{REPLACED_MARK}"]', ']'), NULL)"""
 
 
-def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None:
+def cancel_removed(database: Connection, schedule_id: int, *, now_ms: int) -> None:
     """Cancel the queued runs of a removed schedule, inside the caller's transaction."""
     cancelled = database.change(
         """UPDATE executions INDEXED BY executions_active
@@ -200,14 +204,14 @@ def cancel_removed(database: Database, schedule_id: int, *, now_ms: int) -> None
     )
 
 
-def cancel_queued(database: Database, execution_id: int, *, now_ms: int) -> bool:
+def cancel_queued(database: Connection, execution_id: int, *, now_ms: int) -> bool:
     """Cancel a queued run for a person; False if it is no longer queued."""
     with database.transaction():
         return withdraw(database, execution_id, now_ms=now_ms) is not None
 
 
 def withdraw(
-    database: Database, execution_id: int, *, reason: Reason = Reason.REQUEST, now_ms: int
+    database: Connection, execution_id: int, *, reason: Reason = Reason.REQUEST, now_ms: int
 ) -> Ended | None:
     """Cancel a queued run, inside the caller's transaction.
 
@@ -233,7 +237,7 @@ Scope = tuple[str, str]
 
 
 def find_covered(
-    database: Database, schedule: Schedule, scope: Scope, *, from_ms: int, to_ms: int
+    database: Connection, schedule: Schedule, scope: Scope, *, from_ms: int, to_ms: int
 ) -> dict[int, bool]:
     """Return the plan times in [from, to] with a success (True) or an active row (False)."""
     rows = database.rows(
@@ -255,7 +259,7 @@ def find_covered(
 
 
 def queue_backfill(
-    database: Database,
+    database: Connection,
     schedule: Schedule,
     wanted: Sequence[tuple[int, str, Scope]],
     *,
@@ -285,7 +289,7 @@ def queue_backfill(
 
 
 def _queue_one(
-    database: Database,
+    database: Connection,
     schedule: Schedule,
     time: tuple[int, str, Scope],
     priority: int,

@@ -13,11 +13,11 @@ from edgecron.model.machine_conditions import NOTHING_KNOWN, MachineCondition
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
 from edgecron.planning.admission import Occupancy
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.history import COLUMNS, FROM
-from edgecron.store.sqlite.limits import Needs, RunCounts
-from edgecron.store.sqlite.revisions import columns_of
-from edgecron.store.sqlite.rows import execution_of
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.history import COLUMNS, FROM
+from edgecron.store.sql.limits import Needs, RunCounts
+from edgecron.store.sql.revisions import columns_of
+from edgecron.store.sql.rows import execution_of
 
 _MOST_SKIPPED = 2_000  # newest skipped rows that are read
 _FAST_MS = 1_000  # an interval shorter than this is shorter than the run of most commands
@@ -39,7 +39,7 @@ class Prospects:
 
 
 def find_prospects(
-    database: Database,
+    database: Connection,
     schedule: Schedule,
     *,
     most_active: int,
@@ -63,7 +63,7 @@ def find_prospects(
     )
 
 
-def _is_group_full(database: Database, group: str) -> bool:
+def _is_group_full(database: Connection, group: str) -> bool:
     """Whether as many runs of a group are running as its limit allows."""
     rows = database.rows(
         """SELECT 1 FROM groups AS g
@@ -77,7 +77,7 @@ def _is_group_full(database: Database, group: str) -> bool:
     return bool(rows)
 
 
-def _find_active(database: Database, schedule_id: int, *, limit: int) -> list[Execution]:
+def _find_active(database: Connection, schedule_id: int, *, limit: int) -> list[Execution]:
     """The active runs of a schedule, in the order in which they continue."""
     rows = database.rows(
         f"""SELECT {COLUMNS}
@@ -90,7 +90,7 @@ def _find_active(database: Database, schedule_id: int, *, limit: int) -> list[Ex
     return [execution_of(row) for row in rows]
 
 
-def _count_active(database: Database, schedule_id: int) -> int:
+def _count_active(database: Connection, schedule_id: int) -> int:
     """How many runs of a schedule are queued or running."""
     [(count,)] = database.rows(
         """SELECT count(*) FROM executions INDEXED BY executions_active
@@ -100,7 +100,7 @@ def _count_active(database: Database, schedule_id: int) -> int:
     return int(count)
 
 
-def find_late(database: Database, *, now_ms: int) -> tuple[list[tuple[int, str]], int]:
+def find_late(database: Connection, *, now_ms: int) -> tuple[list[tuple[int, str]], int]:
     """The late runs that are running, as (id, schedule), and how many others wait for a place."""
     running = database.rows(
         """SELECT e.id, s.name FROM executions AS e INDEXED BY executions_active
@@ -123,7 +123,7 @@ def find_late(database: Database, *, now_ms: int) -> tuple[list[tuple[int, str]]
 
 
 def find_outrun(
-    database: Database, *, since_ms: int, least: int, schedule_id: int | None = None
+    database: Connection, *, since_ms: int, least: int, schedule_id: int | None = None
 ) -> list[tuple[int, str, str, int, int]]:
     """Find the schedules with at least so many skipped times although engines were running.
 
@@ -171,7 +171,7 @@ class StoredRevision(NamedTuple):
 
 
 def find_deciding(
-    database: Database,
+    database: Connection,
     schedule_id: int,
     scope: tuple[str, str],
     *,
@@ -207,11 +207,11 @@ def find_deciding(
     return sorted(found, key=lambda run: run.id)
 
 
-def _read(database: Database, more: str, params: dict[str, Any]) -> list[Execution]:
+def _read(database: Connection, more: str, params: dict[str, Any]) -> list[Execution]:
     return [execution_of(row) for row in database.rows(f"{_SELECT} {more}", params)]
 
 
-def find_revision(database: Database, schedule_id: int, *, at_ms: int) -> StoredRevision | None:
+def find_revision(database: Connection, schedule_id: int, *, at_ms: int) -> StoredRevision | None:
     """The definition of a schedule at an instant; before its creation, its first one.
 
     None if no definition was kept.

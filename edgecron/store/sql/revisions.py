@@ -16,8 +16,8 @@ from edgecron.base.values import NamedTuple
 from edgecron.model.choices import GLOBAL_SCOPE
 from edgecron.model.schedule import MOST_CHANGES, Act, Author, ScheduleSpec
 from edgecron.store.contract import StoredSchedule
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.rows import DEFAULT_COLUMNS, SPEC_COLUMNS, spec_of
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.rows import DEFAULT_COLUMNS, SPEC_COLUMNS, spec_of
 
 State = Mapping[str, tuple[object, object]]  # before and after, by column
 
@@ -64,7 +64,7 @@ _ORIGINS = f"""SELECT s.name, r.origin FROM schedules AS s JOIN schedule_revisio
     WHERE s.deleted_at IS NULL"""
 
 
-def load_schedules(database: Database, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
+def load_schedules(database: Connection, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
     """The schedules of these (id, revision) pairs; it skips revisions without a snapshot."""
     return [
         StoredSchedule(
@@ -78,7 +78,7 @@ def load_schedules(database: Database, wanted: Sequence[tuple[int, int]]) -> lis
 
 
 def find_compiled(
-    database: Database, wanted: Sequence[tuple[int, int]]
+    database: Connection, wanted: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int, dict[str, Any], tuple[tuple[str, str], ...]]]:
     """(id, revision, spec columns, scopes) for these (id, revision) pairs, from the snapshots.
 
@@ -98,7 +98,9 @@ def find_compiled(
     ]
 
 
-def _find_snapshots(database: Database, wanted: Sequence[tuple[int, int]]) -> list[tuple[Any, ...]]:
+def _find_snapshots(
+    database: Connection, wanted: Sequence[tuple[int, int]]
+) -> list[tuple[Any, ...]]:
     return database.rows(_FIND, {"wanted": json.dumps(list(wanted))})
 
 
@@ -114,13 +116,13 @@ def columns_of(snapshot: str) -> dict[str, Any]:
     return {**DEFAULT_COLUMNS, **found} if found and isinstance(found, dict) else {}
 
 
-def find_origins(database: Database) -> dict[str, str]:
+def find_origins(database: Connection) -> dict[str, str]:
     """Which front end wrote the definition of each schedule, by name: `cli`, `crontab`, ..."""
     return dict(database.rows(_ORIGINS))
 
 
 def write_revision(
-    database: Database,
+    database: Connection,
     schedule_id: int,
     revision: int,
     columns: dict[str, Any],
@@ -151,7 +153,7 @@ def write_revision(
 
 
 def mark_broken(
-    database: Database, schedule_id: int, *, revision: int, error: str, now_ms: int
+    database: Connection, schedule_id: int, *, revision: int, error: str, now_ms: int
 ) -> bool:
     """Stop a schedule whose stored trigger can't be read, and store the reason.
 
@@ -162,7 +164,7 @@ def mark_broken(
 
 
 def note_broken(
-    database: Database, schedule_id: int, *, revision: int, error: str, now_ms: int
+    database: Connection, schedule_id: int, *, revision: int, error: str, now_ms: int
 ) -> bool:
     """As `mark_broken`, inside the caller's transaction."""
     changed = database.change(
@@ -175,7 +177,7 @@ def note_broken(
 
 
 def write_change(
-    database: Database,
+    database: Connection,
     schedule_id: int,
     revision: int,
     *,
@@ -206,7 +208,7 @@ def write_change(
 
 
 def find_changes(
-    database: Database, schedule_id: int, *, before: int | None, limit: int
+    database: Connection, schedule_id: int, *, before: int | None, limit: int
 ) -> list[ChangeRow]:
     """The changes of a schedule before a revision, newest first."""
     rows = database.rows(
@@ -229,7 +231,9 @@ def find_changes(
     ]
 
 
-def find_definition(database: Database, schedule_id: int, revision: int) -> StoredDefinition | None:
+def find_definition(
+    database: Connection, schedule_id: int, revision: int
+) -> StoredDefinition | None:
     """The newest stored definition of a schedule that is not newer than a revision.
 
     A definition that an older edgecron or SQL wrote has the present scopes of the schedule. Raises
@@ -252,7 +256,7 @@ def find_definition(database: Database, schedule_id: int, revision: int) -> Stor
     return StoredDefinition(row[0], row[1], spec, str(columns["compiled"]), row[2])
 
 
-def find_defined(database: Database, schedule_id: int) -> list[int]:
+def find_defined(database: Connection, schedule_id: int) -> list[int]:
     """The revisions whose definitions are kept, newest first."""
     rows = database.rows(
         """SELECT revision FROM schedule_revisions WHERE schedule_id = :id
@@ -262,7 +266,7 @@ def find_defined(database: Database, schedule_id: int) -> list[int]:
     return [row[0] for row in rows]
 
 
-def find_last_changed(database: Database) -> list[int]:
+def find_last_changed(database: Connection) -> list[int]:
     """The ids of the schedules of the last change: several if one transaction changed them."""
     rows = database.rows(
         """SELECT DISTINCT schedule_id FROM schedule_changes
@@ -271,14 +275,14 @@ def find_last_changed(database: Database) -> list[int]:
     return [row[0] for row in rows]
 
 
-def find_imported(database: Database) -> list[tuple[int, str, str]]:
+def find_imported(database: Connection) -> list[tuple[int, str, str]]:
     """(schedule, source, imprint) of every import, including those of removed schedules."""
     return database.rows(
         "SELECT schedule_id, source, imprint FROM imported_entries ORDER BY schedule_id"
     )
 
 
-def find_imported_before(database: Database) -> list[tuple[int, ScheduleSpec]]:
+def find_imported_before(database: Connection) -> list[tuple[int, ScheduleSpec]]:
     """The schedules that an older version imported, as their crontab lines defined them."""
     rows = database.rows(
         """SELECT r.schedule_id, r.snapshot FROM schedule_revisions AS r
@@ -295,7 +299,7 @@ def find_imported_before(database: Database) -> list[tuple[int, ScheduleSpec]]:
     return found
 
 
-def note_imported(database: Database, rows: Sequence[tuple[int, str, str]]) -> None:
+def note_imported(database: Connection, rows: Sequence[tuple[int, str, str]]) -> None:
     """Store the source and imprint of imported schedules, in the place of earlier ones."""
     with database.transaction():
         database.change_many(
@@ -321,12 +325,12 @@ class PendingApply(NamedTuple):
     steps: str
 
 
-def find_pending_apply(database: Database) -> PendingApply | None:
+def find_pending_apply(database: Connection) -> PendingApply | None:
     row = database.row("SELECT origin, decided_at, steps FROM pending_apply")
     return None if row is None else PendingApply(*row)
 
 
-def decide_apply(database: Database, pending: PendingApply) -> bool:
+def decide_apply(database: Connection, pending: PendingApply) -> bool:
     """Store a decided apply; False, and nothing is stored, if another one is pending."""
     with database.transaction():
         changed = database.change(
@@ -337,13 +341,13 @@ def decide_apply(database: Database, pending: PendingApply) -> bool:
     return changed == 1
 
 
-def finish_apply(database: Database) -> None:
+def finish_apply(database: Connection) -> None:
     """Record that the decided apply has been written."""
     with database.transaction():
         database.change("DELETE FROM pending_apply")
 
 
-def definition_texts(database: Database) -> Iterator[str]:
+def definition_texts(database: Connection) -> Iterator[str]:
     """Yield everything a document can define of schedules, as JSON texts in a fixed order."""
     for select in (
         f"""SELECT json_array({_DEFINED}) FROM schedules NOT INDEXED

@@ -25,19 +25,19 @@ from edgecron.store.contract import (
     Granted,
     QueuedRow,
 )
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.fires import give_back_unmet
-from edgecron.store.sqlite.follow_ups import follow_up_withdrawn
-from edgecron.store.sqlite.limits import Needs, RunCounts, has_place
-from edgecron.store.sqlite.overlap_replace import ask_for_place
-from edgecron.store.sqlite.queue_order import (
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.fires import give_back_unmet
+from edgecron.store.sql.follow_ups import follow_up_withdrawn
+from edgecron.store.sql.limits import Needs, RunCounts, has_place
+from edgecron.store.sql.overlap_replace import ask_for_place
+from edgecron.store.sql.queue_order import (
     Blocked,
     LateKey,
     find_next_late,
     has_waiting,
     walk_queued,
 )
-from edgecron.store.sqlite.waiting_rows import (
+from edgecron.store.sql.waiting_rows import (
     deadline_ms,
     give_up,
     give_up_excluded,
@@ -52,7 +52,7 @@ _TOKEN_BYTES = 8
 
 
 def claim_queued(
-    database: Database, *, claimant: Claimant, now_ms: int, hold: Hold = Hold.NOTHING
+    database: Connection, *, claimant: Claimant, now_ms: int, hold: Hold = Hold.NOTHING
 ) -> ClaimBatch:
     """Give free places to queued rows; see `Store.claim_queued`."""
     if not _has_work(database, claimant, now_ms, hold):
@@ -61,7 +61,7 @@ def claim_queued(
         return fill(database, claimant=claimant, now_ms=now_ms, hold=hold)
 
 
-def fill(database: Database, *, claimant: Claimant, now_ms: int, hold: Hold) -> ClaimBatch:
+def fill(database: Connection, *, claimant: Claimant, now_ms: int, hold: Hold) -> ClaimBatch:
     """Give free places to queued rows, inside the caller's transaction."""
     may_give_up = _may_give_up(claimant, hold)
     filler = _Filler(database, claimant, now_ms, may_give_up=may_give_up)
@@ -80,14 +80,14 @@ def _may_give_up(claimant: Claimant, hold: Hold) -> bool:
     return hold is Hold.NOTHING and claimant.only is None
 
 
-def _has_work(database: Database, claimant: Claimant, now_ms: int, hold: Hold) -> bool:
+def _has_work(database: Connection, claimant: Claimant, now_ms: int, hold: Hold) -> bool:
     """Whether a wait for a condition has ended, or a run waits and a place is free."""
     if _may_give_up(claimant, hold) and has_expired(database, claimant.queues, now_ms=now_ms):
         return True
     return has_place(database, claimant) and has_waiting(database, claimant, now_ms)
 
 
-def has_queued(database: Database) -> bool:
+def has_queued(database: Connection) -> bool:
     """Whether any run waits for a place or for its time."""
     return bool(
         database.rows(
@@ -97,7 +97,7 @@ def has_queued(database: Database) -> bool:
     )
 
 
-def has_expired(database: Database, queues: tuple[str, ...], *, now_ms: int) -> bool:
+def has_expired(database: Connection, queues: tuple[str, ...], *, now_ms: int) -> bool:
     """Whether a row of these queues has waited for a condition until its deadline."""
     return any(
         database.row(
@@ -113,7 +113,7 @@ class _Filler:
     """Walk over the queued rows in one transaction, start what can start, and decide the rest."""
 
     def __init__(
-        self, database: Database, claimant: Claimant, now_ms: int, *, may_give_up: bool
+        self, database: Connection, claimant: Claimant, now_ms: int, *, may_give_up: bool
     ) -> None:
         self._database = database
         self._claimant = claimant
@@ -312,7 +312,7 @@ class _Filler:
 
 
 def _start(
-    database: Database, rows: Sequence[QueuedRow], claimant: Claimant, now_ms: int
+    database: Connection, rows: Sequence[QueuedRow], claimant: Claimant, now_ms: int
 ) -> list[Granted]:
     """Let queued rows run, in this order. The transaction has read them."""
     fences = _take_fences(database, Counter(row.schedule_id for row in rows), now_ms)
@@ -377,7 +377,7 @@ def _start(
 
 
 def _take_fences(
-    database: Database, wanted: Mapping[int, int], now_ms: int
+    database: Connection, wanted: Mapping[int, int], now_ms: int
 ) -> dict[int, Iterator[int]]:
     """Take a fence for each start, by schedule; fences rise from start to start."""
     found = database.returning_each(
@@ -388,7 +388,7 @@ def _take_fences(
     return {id_: iter(range(fence - wanted[id_] + 1, fence + 1)) for id_, fence in found}
 
 
-def _find_upstream(database: Database, fire_key: str) -> Upstream | None:
+def _find_upstream(database: Connection, fire_key: str) -> Upstream | None:
     """Find the run that a follow-up comes after; None for other fires, or if it was pruned."""
     kind, _, upstream_id = fire_key.partition(":")
     if kind != "after" or not upstream_id.isdecimal():

@@ -27,9 +27,8 @@ from edgecron.model.listing import (
 )
 from edgecron.model.measures import Streak, Suspect
 from edgecron.planning.times import when_words
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.rows import texts_of, unreadable, windows_in
-from edgecron.store.sqlite.statements import Params
+from edgecron.store.sql.connection import Connection, Params
+from edgecron.store.sql.rows import texts_of, unreadable, windows_in
 
 _MOST_FAILED = 1_000  # newest runs of a schedule that are read to count its failures in a row
 _MOST_WAITING = 10_000  # queued runs that are read
@@ -58,7 +57,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def count_schedules(database: Database) -> tuple[int, int, int]:
+def count_schedules(database: Connection) -> tuple[int, int, int]:
     """Count all schedules, those whose triggers can't be read, and those that have vanished.
 
     A schedule of a program has vanished if no engine of the program offers it.
@@ -74,7 +73,7 @@ def count_schedules(database: Database) -> tuple[int, int, int]:
     return count, broken, vanished
 
 
-def find_suspects(database: Database, *, now_ms: int, late_ms: int) -> list[Suspect]:
+def find_suspects(database: Connection, *, now_ms: int, late_ms: int) -> list[Suspect]:
     """Find enabled schedules that might not be healthy.
 
     Their last run failed, all of their times were skipped, or something is due since before
@@ -117,7 +116,7 @@ def find_suspects(database: Database, *, now_ms: int, late_ms: int) -> list[Susp
     return found
 
 
-def find_streak(database: Database, schedule_id: int) -> Streak:
+def find_streak(database: Connection, schedule_id: int) -> Streak:
     """Count the fires that failed since the last success of a schedule. Retries belong to them."""
     [(last_success_ms, pruned_until_ms)] = database.rows(
         "SELECT coalesce(last_success_at, 0), coalesce(pruned_until, 0) FROM schedules"
@@ -139,7 +138,7 @@ def find_streak(database: Database, schedule_id: int) -> Streak:
 
 
 def find_standings(
-    database: Database,
+    database: Connection,
     choice: Choice | None = None,
     *,
     now_ms: int,
@@ -212,7 +211,7 @@ def _is_excluded(column: str, timezone: str | None) -> bool:
 
 
 def read_rows(
-    database: Database, columns: Sequence[str], rest: str, params: Params | None = None
+    database: Connection, columns: Sequence[str], rest: str, params: Params | None = None
 ) -> list[tuple[Any, ...]]:
     """Columns of schedules. If a text is not UTF-8, each wrong byte is shown as a mark."""
     with suppress(Unreadable):
@@ -265,7 +264,7 @@ _SORTED_BY = {
 }
 
 
-def find_lines(database: Database, ids: Sequence[int]) -> list[ScheduleLine]:
+def find_lines(database: Connection, ids: Sequence[int]) -> list[ScheduleLine]:
     """Return the lines of these schedules, in this order. It skips removed schedules."""
     rest = """FROM schedules
         WHERE id IN (SELECT value FROM json_each(:ids)) AND deleted_at IS NULL"""
@@ -273,12 +272,12 @@ def find_lines(database: Database, ids: Sequence[int]) -> list[ScheduleLine]:
     return [lines[each] for each in ids if each in lines]
 
 
-def find_first_lines(database: Database, *, limit: int) -> list[ScheduleLine]:
+def find_first_lines(database: Connection, *, limit: int) -> list[ScheduleLine]:
     """The lines of the first schedules by name."""
     return _lines(database, f"{_EXISTING} ORDER BY name LIMIT :limit", {"limit": limit})
 
 
-def find_order(database: Database, sort: SortBy, *, is_descending: bool) -> array[int]:
+def find_order(database: Connection, sort: SortBy, *, is_descending: bool) -> array[int]:
     """The ids of all schedules, in the order of `find_order_of`."""
     # The index of names is enough to sort by name.
     hint = "INDEXED BY schedules_by_name" if sort is SortBy.NAME else "NOT INDEXED"
@@ -288,7 +287,7 @@ def find_order(database: Database, sort: SortBy, *, is_descending: bool) -> arra
 
 
 def find_order_of(
-    database: Database,
+    database: Connection,
     sort: SortBy,
     *,
     is_descending: bool,
@@ -305,14 +304,14 @@ def find_order_of(
     return array("q", (keys.id for keys in every if matches(keys)))
 
 
-def find_names(database: Database) -> list[tuple[int, str]]:
+def find_names(database: Connection) -> list[tuple[int, str]]:
     """(id, name) of every schedule, removed ones included."""
     found = read_rows(database, ("id", "name"), _EXISTING)
     return [(row[0], row[1]) for row in found + read_rows(database, ("id", "name"), _REMOVED)]
 
 
 def find_nearest_names(
-    database: Database, rank: Callable[[str], int | None], *, limit: int
+    database: Connection, rank: Callable[[str], int | None], *, limit: int
 ) -> list[str]:
     """The names of the schedules of least rank, equal ones by name; None leaves a name out."""
     names = read_rows(database, ("name",), _EXISTING)
@@ -320,11 +319,11 @@ def find_nearest_names(
     return [name for _, name in nsmallest(limit, ranked)]
 
 
-def _lines(database: Database, rest: str, params: Params) -> list[ScheduleLine]:
+def _lines(database: Connection, rest: str, params: Params) -> list[ScheduleLine]:
     return [_line_of(database, row) for row in read_rows(database, _LINE, rest, params)]
 
 
-def _line_of(database: Database, row: tuple[Any, ...]) -> ScheduleLine:
+def _line_of(database: Connection, row: tuple[Any, ...]) -> ScheduleLine:
     standing = shown_standing(row[5:])
     return ScheduleLine(
         id=row[0],
@@ -337,7 +336,7 @@ def _line_of(database: Database, row: tuple[Any, ...]) -> ScheduleLine:
     )
 
 
-def _find_recent(database: Database, schedule_id: int) -> tuple[Recent, ...]:
+def _find_recent(database: Connection, schedule_id: int) -> tuple[Recent, ...]:
     rows = database.rows(
         """SELECT status, duration_ms FROM (
                SELECT status, duration_ms, started_at

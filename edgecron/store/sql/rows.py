@@ -18,7 +18,7 @@ from edgecron.model.options import JOB_OPTIONS, POLICIES, Option, OptionType, Po
 from edgecron.model.run import Execution, read_progress
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
 from edgecron.planning.windows import Windows, excludes, find_windows
-from edgecron.store.sqlite.statements import RESTORE
+from edgecron.store.sql.connection import RESTORE
 
 # The columns of a definition. A revision's snapshot is a JSON object of them.
 _JOB_COLUMNS = tuple(option.column for option in JOB_OPTIONS)

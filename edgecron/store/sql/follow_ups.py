@@ -18,12 +18,12 @@ from edgecron.model.run import Outcome
 from edgecron.planning.admission import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.planning.next_fire import Fire, jitter_of
 from edgecron.store.contract import Broken, Decided, Ended
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.fires import FireWriter, count_planned
-from edgecron.store.sqlite.limits import RunCounts
-from edgecron.store.sqlite.revisions import columns_of, find_compiled, note_broken
-from edgecron.store.sqlite.rows import spec_of, windows_in
-from edgecron.store.sqlite.waiting_rows import wake_for_success
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.fires import FireWriter, count_planned
+from edgecron.store.sql.limits import RunCounts
+from edgecron.store.sql.revisions import columns_of, find_compiled, note_broken
+from edgecron.store.sql.rows import spec_of, windows_in
+from edgecron.store.sql.waiting_rows import wake_for_success
 
 # The WHAT of `after NAME:WHAT` that each end matches.
 _ENDS = {
@@ -57,7 +57,7 @@ class _EndedRow:
     has_started: bool
 
 
-def follow_up(database: Database, outcome: Outcome, *, now_ms: int) -> Ended:
+def follow_up(database: Connection, outcome: Outcome, *, now_ms: int) -> Ended:
     """Write what follows an end that was just written, and return both."""
     row = _read(database, outcome.execution_id, now_ms)
     if row.status is Status.SUCCESS and not row.is_removed:
@@ -68,12 +68,12 @@ def follow_up(database: Database, outcome: Outcome, *, now_ms: int) -> Ended:
     return _end_fire(database, row, now_ms)
 
 
-def follow_up_withdrawn(database: Database, execution_id: int, *, now_ms: int) -> Ended:
+def follow_up_withdrawn(database: Connection, execution_id: int, *, now_ms: int) -> Ended:
     """Write what follows the end of a fire that was cancelled or given up before it started."""
     return _end_fire(database, _read(database, execution_id, now_ms), now_ms)
 
 
-def follow_up_replaced(database: Database, writer: FireWriter, *, now_ms: int) -> Ended:
+def follow_up_replaced(database: Connection, writer: FireWriter, *, now_ms: int) -> Ended:
     """Write what follows the ends of fires that others have replaced before they started."""
     writer.flush()
     ends = []
@@ -87,7 +87,7 @@ def follow_up_replaced(database: Database, writer: FireWriter, *, now_ms: int) -
     )
 
 
-def _end_fire(database: Database, row: _EndedRow, now_ms: int) -> Ended:
+def _end_fire(database: Connection, row: _EndedRow, now_ms: int) -> Ended:
     decided, has_replaced, broken = _start_downstream(database, row, now_ms)
     if row.after_end_ms is not None and not row.is_removed:
         _set_after_end(database, row, row.after_end_ms)
@@ -96,7 +96,7 @@ def _end_fire(database: Database, row: _EndedRow, now_ms: int) -> Ended:
     )
 
 
-def _read(database: Database, execution_id: int, now_ms: int) -> _EndedRow:
+def _read(database: Connection, execution_id: int, now_ms: int) -> _EndedRow:
     [row] = database.rows(
         """SELECT e.id, e.schedule_id, s.name, e.revision, e.scope_kind, e.scope_id, e.plan_at,
                e.fire_key, e.attempt, e.max_attempts, e.status, e.finished_at,
@@ -127,7 +127,7 @@ def _read(database: Database, execution_id: int, now_ms: int) -> _EndedRow:
     )
 
 
-def _retry(database: Database, row: _EndedRow, outcome: Outcome, now_ms: int) -> Decided | None:
+def _retry(database: Connection, row: _EndedRow, outcome: Outcome, now_ms: int) -> Decided | None:
     """Queue the next attempt, if there is one, with the revision of its fire."""
     if row.attempt >= row.max_attempts or row.status not in (Status.FAILED, Status.INTERRUPTED):
         return None
@@ -171,7 +171,7 @@ def _retry(database: Database, row: _EndedRow, outcome: Outcome, now_ms: int) ->
     )
 
 
-def _count_interrupted(database: Database, row: _EndedRow) -> int:
+def _count_interrupted(database: Connection, row: _EndedRow) -> int:
     [(count,)] = database.rows(
         """SELECT count(*) FROM executions
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
@@ -189,7 +189,7 @@ def _count_interrupted(database: Database, row: _EndedRow) -> int:
     return int(count)
 
 
-def _plan_retry(database: Database, row: _EndedRow, ended: EndedAttempt) -> int | None:
+def _plan_retry(database: Connection, row: _EndedRow, ended: EndedAttempt) -> int | None:
     """Return when the next attempt is due; None if there is none.
 
     The policy is that of the revision, or of the current schedule if the revision is unreadable.
@@ -215,7 +215,7 @@ def _policy_of(columns: Mapping[str, Any]) -> RetryPolicy:
     )
 
 
-def _find_snapshot(database: Database, row: _EndedRow) -> dict[str, Any]:
+def _find_snapshot(database: Connection, row: _EndedRow) -> dict[str, Any]:
     [(snapshot,)] = database.rows(
         """SELECT snapshot FROM schedule_revisions
            WHERE schedule_id = :id AND revision <= :revision
@@ -225,7 +225,7 @@ def _find_snapshot(database: Database, row: _EndedRow) -> dict[str, Any]:
     return columns_of(snapshot)
 
 
-def _find_columns(database: Database, row: _EndedRow) -> dict[str, Any]:
+def _find_columns(database: Connection, row: _EndedRow) -> dict[str, Any]:
     names = ("retries", "retry_delay_s", "retry_factor", "retry_max_delay_s", "on_interrupt")
     [found] = database.rows(
         """SELECT retries, retry_delay_s, retry_factor, retry_max_delay_s, on_interrupt
@@ -236,7 +236,7 @@ def _find_columns(database: Database, row: _EndedRow) -> dict[str, Any]:
 
 
 def _start_downstream(
-    database: Database, row: _EndedRow, now_ms: int
+    database: Connection, row: _EndedRow, now_ms: int
 ) -> tuple[list[Decided], bool, list[Broken]]:
     """Fire the schedules that come after this one.
 
@@ -296,7 +296,7 @@ def _start_downstream(
     return decided, has_replaced, broken
 
 
-def _name_of(database: Database, schedule_id: int) -> str:
+def _name_of(database: Connection, schedule_id: int) -> str:
     [(name,)] = database.rows("SELECT name FROM schedules WHERE id = :id", {"id": schedule_id})
     return str(name)
 
@@ -308,7 +308,7 @@ def _ends_of(row: _EndedRow) -> tuple[str, ...]:
     return _ENDS[row.status]
 
 
-def _set_after_end(database: Database, row: _EndedRow, after_end_ms: int) -> None:
+def _set_after_end(database: Connection, row: _EndedRow, after_end_ms: int) -> None:
     """Set the schedule's next time after its end, unless another trigger comes earlier.
 
     While another of its fires is active, nothing is set: the last end sets it. A newer end moves

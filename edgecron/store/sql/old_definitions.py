@@ -8,14 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator, Sequence
 
-import apsw
-
 from edgecron.base.values import NamedTuple
 from edgecron.planning.retention import Forgotten, batches_of, find_outdated
-from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.revisions import snapshot_of
-from edgecron.store.sqlite.statements import translated_errors
-from edgecron.store.sqlite.statistics import keep_measures
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.revisions import snapshot_of
+from edgecron.store.sql.statistics import keep_measures
 
 _RUNS = 1_000  # that one query covers
 MOST_ROWS = 250  # that one transaction deletes
@@ -37,7 +34,7 @@ _FORGETTABLE = """s.deleted_at IS NOT NULL AND s.id < (SELECT max(id) FROM sched
 
 
 def find_unused(
-    database: Database, schedule_id: int, *, replaced_before_ms: int | None
+    database: Connection, schedule_id: int, *, replaced_before_ms: int | None
 ) -> Generator[None, None, dict[int, int]]:
     """Return the snapshots of a schedule that neither a run nor `undo` needs, with their bytes.
 
@@ -82,7 +79,7 @@ def find_unused(
     return unused
 
 
-def remove_revisions(database: Database, schedule_id: int, revisions: Sequence[int]) -> list[int]:
+def remove_revisions(database: Connection, schedule_id: int, revisions: Sequence[int]) -> list[int]:
     """Remove snapshots, inside the caller's transaction; the revisions of those removed.
 
     The snapshot before each gap says in `known_until` when the first missing one began. The newest
@@ -113,7 +110,7 @@ def remove_revisions(database: Database, schedule_id: int, revisions: Sequence[i
     return [row[0] for row in rows]
 
 
-def forget(database: Database, schedule_id: int, *, is_trial: bool) -> Forgotten:
+def forget(database: Connection, schedule_id: int, *, is_trial: bool) -> Forgotten:
     """Remove a schedule's former definitions for good, and all of a removed schedule's.
 
     Definitions that an active run needs stay. So do the output and the payloads of past runs.
@@ -149,23 +146,10 @@ def forget(database: Database, schedule_id: int, *, is_trial: bool) -> Forgotten
                WHERE id = :id AND deleted_at IS NOT NULL""",
             {"id": schedule_id},
         )
-    return Forgotten(removed=count, kept=len(needed), is_log_empty=_empty_log(database))
+    return Forgotten(removed=count, kept=len(needed), is_log_empty=database.empty_log())
 
 
-def _empty_log(database: Database) -> bool:
-    """Move the whole log into the file and empty it; False if another process reads from it.
-
-    Until then the log holds the pages as they were before.
-    """
-    with database.in_use, translated_errors(database.path):
-        try:
-            database.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        except apsw.BusyError:
-            return False
-    return True
-
-
-def _find_sizes(database: Database, schedule_id: int) -> dict[int, int]:
+def _find_sizes(database: Connection, schedule_id: int) -> dict[int, int]:
     """The snapshots of a schedule by revision, with their sizes in bytes."""
     # `octet_length` reads no page of a long snapshot.
     return dict(
@@ -184,7 +168,7 @@ class Forgettable(NamedTuple):
     rows: int
 
 
-def find_forgettable(database: Database, *, before_ms: int) -> Iterator[list[Forgettable]]:
+def find_forgettable(database: Connection, *, before_ms: int) -> Iterator[list[Forgettable]]:
     """The schedules that were removed before an instant and have no runs left, by id."""
     after_id = 0
     while found := database.rows(
@@ -197,7 +181,7 @@ def find_forgettable(database: Database, *, before_ms: int) -> Iterator[list[For
         yield [Forgettable(*row) for row in found]
 
 
-def delete_schedules(database: Database, ids: Sequence[int]) -> list[int]:
+def delete_schedules(database: Connection, ids: Sequence[int]) -> list[int]:
     """Delete those of these schedules that still can be, in a transaction; their ids.
 
     The statistics of a schedule stay.
@@ -213,7 +197,7 @@ def delete_schedules(database: Database, ids: Sequence[int]) -> list[int]:
     return [row[0] for row in gone]
 
 
-def delete_owned(database: Database, schedule_id: int) -> bool:
+def delete_owned(database: Connection, schedule_id: int) -> bool:
     """Delete some rows that belong to a schedule, in a transaction; whether more can be left.
 
     From then on, the schedule counts as forgotten: it can't be restored as it was.

@@ -18,7 +18,7 @@ from edgecron.model.measures import (
     Recurrence,
     histogram_of,
 )
-from edgecron.store.sqlite.connection import Database
+from edgecron.store.sql.connection import Connection
 
 # The counts by step of all schedules, and of those that retention has removed.
 _COUNTS = """SELECT j.key AS step, sum(j.value) AS count
@@ -27,7 +27,7 @@ _COUNTS = """SELECT j.key AS step, sum(j.value) AS count
     CROSS JOIN json_each(s.counts) AS j GROUP BY j.key"""
 
 
-def find_measured(database: Database, *, now_ms: int) -> list[MeasuredSchedule]:
+def find_measured(database: Connection, *, now_ms: int) -> list[MeasuredSchedule]:
     """Every schedule that was not removed."""
     rows = database.each(
         """SELECT name, success_count, failed_count, cancelled_count, interrupted_count,
@@ -41,7 +41,7 @@ def find_measured(database: Database, *, now_ms: int) -> list[MeasuredSchedule]:
     return [MeasuredSchedule._make(row) for row in rows]
 
 
-def find_by_schedule(database: Database) -> dict[str, OfSchedule]:
+def find_by_schedule(database: Connection) -> dict[str, OfSchedule]:
     """The histograms and lock failures of each schedule, by name."""
     return {
         name: OfSchedule(
@@ -58,17 +58,17 @@ def find_by_schedule(database: Database) -> dict[str, OfSchedule]:
     }
 
 
-def find_durations(database: Database) -> Histogram:
+def find_durations(database: Connection) -> Histogram:
     """How long runs took, including those of removed schedules."""
     return _histogram(database, "duration", DURATION_STEPS_MS)
 
 
-def find_lateness(database: Database) -> Histogram:
+def find_lateness(database: Connection) -> Histogram:
     """How late runs started, including those of removed schedules."""
     return _histogram(database, "late", LATE_STEPS_MS)
 
 
-def count_active(database: Database) -> Active:
+def count_active(database: Connection) -> Active:
     """Count the runs that are running, wait for a place, and wait for a condition."""
     [(running, queued, owed)] = database.rows(
         """SELECT
@@ -80,13 +80,13 @@ def count_active(database: Database) -> Active:
     return Active(running=running, queued=queued, owed=owed)
 
 
-def find_lock_failures(database: Database) -> int:
+def find_lock_failures(database: Connection) -> int:
     """How many transactions found the database locked. Recorded by the next one that writes."""
     [(count,)] = database.rows("SELECT lock_failures FROM meta")
     return int(count)
 
 
-def keep_measures(database: Database, schedule_id: int) -> None:
+def keep_measures(database: Connection, schedule_id: int) -> None:
     """Add the histograms of a schedule to those of removed schedules.
 
     Inside the caller's transaction, which then removes the schedule.
@@ -102,7 +102,7 @@ def keep_measures(database: Database, schedule_id: int) -> None:
         )
 
 
-def _histogram(database: Database, of: str, steps_ms: Sequence[int]) -> Histogram:
+def _histogram(database: Connection, of: str, steps_ms: Sequence[int]) -> Histogram:
     rows = database.rows(_COUNTS.format(of=of, where=""))
     [(sum_ms,)] = database.rows(
         f"""SELECT (SELECT coalesce(sum({of}_sum_ms), 0) FROM schedules)
@@ -136,7 +136,7 @@ _MOST_GROWN = 100
 
 
 def find_ended(
-    database: Database, schedule_ids: Sequence[int] | None, *, since_ms: int, limit: int
+    database: Connection, schedule_ids: Sequence[int] | None, *, since_ms: int, limit: int
 ) -> tuple[list[EndedRun], int | None]:
     """Runs that have ended and were written since an instant, newest first for each schedule.
 
@@ -189,7 +189,7 @@ def find_ended(
 
 
 def find_named_page(
-    database: Database, *, since_ms: int, after: str | None, limit: int
+    database: Connection, *, since_ms: int, after: str | None, limit: int
 ) -> dict[int, str]:
     """The first schedules by name with a row written or grown since then, as `find_names_of`.
 
@@ -215,7 +215,7 @@ def find_named_page(
 
 
 def find_output_sizes(
-    database: Database, schedule_id: int, *, since_ms: int, limit: int
+    database: Connection, schedule_id: int, *, since_ms: int, limit: int
 ) -> list[int]:
     """The bytes printed by each of the newest runs of a schedule that printed anything."""
     rows = database.rows(
@@ -231,7 +231,7 @@ def find_output_sizes(
     return [row[0] for row in rows]
 
 
-def find_pruned(database: Database, schedule_ids: Collection[int]) -> dict[int, int]:
+def find_pruned(database: Connection, schedule_ids: Collection[int]) -> dict[int, int]:
     """Up to which plan time retention has removed runs, by schedule; missing if it removed none."""
     return dict(
         database.rows(
@@ -242,7 +242,7 @@ def find_pruned(database: Database, schedule_ids: Collection[int]) -> dict[int, 
     )
 
 
-def find_names_of(database: Database, schedule_id: int | None) -> dict[int, str]:
+def find_names_of(database: Connection, schedule_id: int | None) -> dict[int, str]:
     """The name of one schedule, or of the last schedule of each name, by its id.
 
     A removed schedule has its name until another one takes it.
@@ -258,7 +258,7 @@ def find_names_of(database: Database, schedule_id: int | None) -> dict[int, str]
     )
 
 
-def _first_id(database: Database, *, since_ms: int) -> int:
+def _first_id(database: Connection, *, since_ms: int) -> int:
     """The id of the first execution written since an instant, by bisection.
 
     If there is none, the id after the last.
@@ -282,7 +282,7 @@ def _first_id(database: Database, *, since_ms: int) -> int:
 
 
 def find_recurring(
-    database: Database, *, after_id: int, limit: int
+    database: Connection, *, after_id: int, limit: int
 ) -> tuple[list[Recurrence], int | None]:
     """A page of the schedules with times to come, and the id after which the next page begins.
 

@@ -1,0 +1,1 @@
+"""The statements that every store runs, over any `Connection`."""
