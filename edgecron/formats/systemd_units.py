@@ -313,7 +313,7 @@ def _read_job(name: UnitName, service: Unit, *, is_user: bool, importer: str) ->
 
 
 def _carry(name: UnitName, service: Unit, *, is_user: bool, importer: str) -> Job:
-    """Make a job of a service. Raises InvalidInput if the job would lack a setting of it."""
+    """Make a job of a service. Raises InvalidInput if the job would lack a setting."""
     strange = (service.keys("Service") - _CARRIED_SERVICE) | (service.keys("Unit") - _CARRIED_UNIT)
     if strange or service.last("Service", "Type") not in _TYPES:
         raise InvalidInput(f"it has {', '.join(sorted(strange)) or 'another Type'}=")

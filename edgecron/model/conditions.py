@@ -195,7 +195,7 @@ def needs_of_fire(needs: tuple[str, ...], *sources: str | None) -> tuple[str, ..
 
 
 def bind(condition: Condition, schedule_id: int) -> Condition:
-    """The condition for runs of a schedule, in whose environment a command of it runs."""
+    """The condition for runs of a schedule, in whose environment its command runs."""
     plain = condition.of if isinstance(condition, Opposite) else condition
     if not isinstance(plain, MachineCondition) or plain.kind is not Kind.COMMAND:
         return condition

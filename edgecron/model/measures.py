@@ -63,7 +63,7 @@ class Suspect(NamedTuple):
     """The values of an enabled schedule that say whether it is healthy. `last_status` is the value
     of a Status; instants are in ms.
 
-    `due_ms`: since when a time of it is due, or the queued run `waiting_id` can start.
+    `due_ms`: since when its time is due, or the queued run `waiting_id` can start.
     """
 
     id: int

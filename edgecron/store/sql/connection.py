@@ -32,7 +32,7 @@ class Connection(Protocol):
         """Whether the open transaction had to wait for a lock when it began."""
 
     def transaction(self, *, is_synced: bool = True) -> AbstractContextManager[None]:
-        """One transaction that writes, alone: committed at the end, rolled back by any exception.
+        """One transaction, the only one that writes: committed at the end, rolled back by errors.
 
         Without `is_synced`, a power cut can take it, but no earlier one.
         """
@@ -71,4 +71,4 @@ class Connection(Protocol):
         """Pause between two slices of a large change, for connections that wait for the lock."""
 
     def empty_log(self) -> bool:
-        """Make sure that no file holds the contents of before; False if a reader prevents it."""
+        """Remove former contents from all files; False if a reader prevents this."""
