@@ -49,9 +49,8 @@ from edgecron.triggers import (
     parse_when,
 )
 from edgecron.triggers.gate import gate
-from edgecron.views.glyphs import NOTE, WARNING, glyph
 from edgecron.views.json_objects import excluded_object
-from edgecron.views.phrases import excluded_words
+from edgecron.views.phrases import NOTE, WARNING, excluded_words, glyph
 from edgecron.views.times import distance
 
 if TYPE_CHECKING:

@@ -41,8 +41,7 @@ from edgecron.cli.session import Session
 from edgecron.client.doctor import Checkup, check_all
 from edgecron.client.doctor_machine import CheckStatus, Finding, problem
 from edgecron.formats.value_texts import read_count
-from edgecron.views.glyphs import OK, PROBLEM, WARNING, glyph
-from edgecron.views.phrases import count_words
+from edgecron.views.phrases import OK, PROBLEM, WARNING, count_words, glyph
 
 if TYPE_CHECKING:
     from edgecron.client.engine_health import EngineState

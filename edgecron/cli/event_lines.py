@@ -12,7 +12,7 @@ from edgecron.base.units import format_ms, from_ms
 from edgecron.cli.output import STATUS_STYLES, paint
 from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import Status
-from edgecron.views.glyphs import (
+from edgecron.views.phrases import (
     CHANGED,
     CREATED,
     NOTE,
@@ -20,9 +20,11 @@ from edgecron.views.glyphs import (
     PROBLEM,
     RUN_GLYPHS,
     WARNING,
+    condition_words,
+    display_width,
     glyph,
+    size_words,
 )
-from edgecron.views.phrases import condition_words, display_width, size_words
 from edgecron.views.times import local_time, short_duration
 
 Line = Callable[[Event], str]

@@ -31,9 +31,15 @@ from edgecron.model.listing import (
     find_idle,
     state_of,
 )
-from edgecron.views.glyphs import SCHEDULE_GLYPHS, glyph
 from edgecron.views.json_objects import schedule_object
-from edgecron.views.phrases import last_words, next_words, trigger_words, unreadable_words
+from edgecron.views.phrases import (
+    SCHEDULE_GLYPHS,
+    glyph,
+    last_words,
+    next_words,
+    trigger_words,
+    unreadable_words,
+)
 
 if TYPE_CHECKING:
     from edgecron.client.questions import Reader

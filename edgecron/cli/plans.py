@@ -12,8 +12,8 @@ from edgecron.cli.output import paint
 from edgecron.formats.document_plan import PRUNABLE, Action, FieldChange, Step
 from edgecron.views.acts import kept_words
 from edgecron.views.changes import DifferenceLine, difference_lines, difference_objects
-from edgecron.views.glyphs import CHANGED, CREATED, REMOVED
 from edgecron.views.json_objects import schedule_object
+from edgecron.views.phrases import CHANGED, CREATED, REMOVED
 from edgecron.views.schedule_words import reverting_words
 
 if TYPE_CHECKING:

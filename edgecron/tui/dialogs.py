@@ -18,8 +18,7 @@ from edgecron.tui.bindings import bindings
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import Facts, LineInput, Row, ScrolledLines, TextLine
 from edgecron.tui.typed_ahead import TypedAheadApp
-from edgecron.views.glyphs import PROBLEM
-from edgecron.views.phrases import fit, folded
+from edgecron.views.phrases import PROBLEM, fit, folded
 
 _WIDTH = 64  # columns of the text
 _MOST_LINES = 12  # of explaining words

@@ -16,8 +16,7 @@ from edgecron.tui.bindings import bindings
 from edgecron.tui.list_model import Span
 from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LineInput, TextLine
-from edgecron.views.glyphs import PROBLEM, WARNING
-from edgecron.views.phrases import display_width, error_words
+from edgecron.views.phrases import PROBLEM, WARNING, display_width, error_words
 
 if TYPE_CHECKING:
     from edgecron.model.filters import Filter

@@ -33,8 +33,7 @@ from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormFields, 
 from edgecron.tui.list_model import Made, Span, pace_of
 from edgecron.tui.queries import QueryScreen
 from edgecron.tui.text_line import Facts, TextLine, Title, whole_parts
-from edgecron.views.glyphs import PROBLEM, WARNING
-from edgecron.views.phrases import error_words, folded, next_sentence
+from edgecron.views.phrases import PROBLEM, WARNING, error_words, folded, next_sentence
 
 # A key, its name, and what a click on it does.
 _KEYS = (

@@ -21,8 +21,7 @@ from edgecron.tui.form_check import FormCheck, TimeLine
 from edgecron.tui.form_fields import FieldKind, FormField
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import LineInput, TextLine, Title, laid_out
-from edgecron.views.glyphs import OK, PROBLEM, WARNING, Glyph
-from edgecron.views.phrases import display_width, folded
+from edgecron.views.phrases import OK, PROBLEM, WARNING, Glyph, display_width, folded
 from edgecron.views.times import distance, weekday_time
 
 _TAB = "    "

@@ -38,9 +38,16 @@ from edgecron.tui.text_line import Cells, Fact, Row, ScrolledLines, TextLine, Ti
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.tui.upcoming_list import far_span
 from edgecron.views.changes import act_words, author_words, change_lines, mask_change
-from edgecron.views.glyphs import CHANGED, CREATED, REMOVED, WARNING
 from edgecron.views.outlook import Outlook
-from edgecron.views.phrases import excluded_words, folded, moved_words
+from edgecron.views.phrases import (
+    CHANGED,
+    CREATED,
+    REMOVED,
+    WARNING,
+    excluded_words,
+    folded,
+    moved_words,
+)
 from edgecron.views.schedule_words import (
     ALWAYS_SHOWN,
     bound_lines,

@@ -17,8 +17,10 @@ from edgecron.tui.bindings import actions_of
 from edgecron.tui.list_model import Span
 from edgecron.tui.text_line import TextLine, whole_parts
 from edgecron.tui.themes import STATUS_GLYPHS
-from edgecron.views.glyphs import PROBLEM, UNKNOWN, WARNING
 from edgecron.views.phrases import (
+    PROBLEM,
+    UNKNOWN,
+    WARNING,
     count_words,
     display_width,
     error_words,

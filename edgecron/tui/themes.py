@@ -13,7 +13,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.formats.config import Config
 from edgecron.model.choices import Status
 from edgecron.model.listing import ScheduleState
-from edgecron.views.glyphs import RUN_GLYPHS, SCHEDULE_GLYPHS, UNKNOWN
+from edgecron.views.phrases import RUN_GLYPHS, SCHEDULE_GLYPHS, UNKNOWN
 
 
 class _Glyphs(dict[str, tuple[str, str]]):

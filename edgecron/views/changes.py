@@ -16,8 +16,8 @@ from edgecron.formats.document_writing import default_of, spec_table
 from edgecron.formats.toml import write_value
 from edgecron.model.schedule import Act, Change, Difference, ScheduleSpec, Undo
 from edgecron.model.windows import days_of, is_calendar, source_of
-from edgecron.views.glyphs import CHANGED, CREATED, REMOVED, Glyph
 from edgecron.views.json_objects import instant
+from edgecron.views.phrases import CHANGED, CREATED, REMOVED, Glyph
 from edgecron.views.times import near_time
 
 _MOST_LETTERS = 200  # of a value, where a change is shown

@@ -1,7 +1,12 @@
-"""Say values in a few words, for tables and single lines. Callers clean them for the terminal."""
+"""Say values in a few words or a glyph, for tables and single lines.
+
+Callers clean the words for the terminal. A glyph means the same in log, command line and dashboard,
+and a word always stands beside it; a front end adds only its style.
+"""
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
+from edgecron.base.values import NamedTuple
 from edgecron.model.choices import (
     COMMAND_QUEUE,
     COVERS_MARK,
@@ -23,9 +29,8 @@ from edgecron.model.choices import (
 )
 from edgecron.model.conditions import read_condition, read_needs
 from edgecron.model.engine import find_program
-from edgecron.model.listing import Standing, idle_words, standing_of
+from edgecron.model.listing import ScheduleState, Standing, idle_words, standing_of
 from edgecron.model.windows import source_of
-from edgecron.views.glyphs import glyph
 from edgecron.views.times import distance, full_time, near_time, seconds_words, with_near_times
 
 if TYPE_CHECKING:
@@ -36,6 +41,52 @@ if TYPE_CHECKING:
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.next_fire import Missed
     from edgecron.views.outlook import LatePlaces
+
+
+class Glyph(NamedTuple):
+    """A narrow letter that every terminal font has, and its ASCII fallback."""
+
+    letter: str
+    plain: str
+
+
+# Findings: of `doctor`, of a check of input, and events of the log that are not about a run.
+OK = Glyph("✓", "+")
+NOTE = Glyph("•", "#")
+WARNING = Glyph("!", "!")
+PROBLEM = Glyph("✗", "x")
+UNKNOWN = Glyph("?", "?")
+# What happens to a definition.
+CREATED = Glyph("+", "+")
+CHANGED = Glyph("~", "~")
+REMOVED = Glyph("-", "-")
+
+RUN_GLYPHS = {
+    Status.QUEUED: Glyph("○", "o"),
+    Status.RUNNING: Glyph("▸", ">"),
+    Status.SUCCESS: OK,
+    Status.FAILED: PROBLEM,
+    Status.SKIPPED: Glyph("–", "-"),
+    Status.CANCELLED: Glyph("⊘", "/"),
+    Status.INTERRUPTED: WARNING,
+}
+SCHEDULE_GLYPHS = {
+    ScheduleState.ACTIVE: Glyph("●", "*"),
+    ScheduleState.PAUSED: Glyph("‖", "="),
+    ScheduleState.VANISHED: UNKNOWN,
+    ScheduleState.BROKEN: PROBLEM,
+    ScheduleState.DONE: Glyph("·", "."),
+}
+
+
+def glyph(letter: str, plain: str) -> str:
+    """Return a letter, or `plain` if the output can't show the letter."""
+    try:
+        # The dashboard replaces stdout; it runs only with UTF-8.
+        letter.encode(getattr(sys.stdout, "encoding", "utf-8") or "ascii")
+    except UnicodeEncodeError:
+        return plain
+    return letter
 
 
 _NOT_CRON = ("every ", "at ", "on ", "after ")  # the beginnings of other triggers

@@ -9,7 +9,7 @@ from datetime import datetime
 from edgecron.base.values import dataclass, field
 from edgecron.model.choices import Cause, Status
 from edgecron.model.measures import EndedRun
-from edgecron.views.glyphs import glyph
+from edgecron.views.phrases import glyph
 
 # Runs that are late on purpose say nothing about the punctuality of an engine.
 _LATE_ON_PURPOSE = frozenset({Cause.CATCH_UP.value, Cause.BACKFILL.value})

@@ -9,11 +9,10 @@ import pytest
 
 from edgecron.model.choices import Status
 from edgecron.model.listing import ScheduleState
-from edgecron.views import glyphs
-from edgecron.views.glyphs import RUN_GLYPHS, SCHEDULE_GLYPHS, Glyph, glyph
-from edgecron.views.phrases import display_width
+from edgecron.views import phrases
+from edgecron.views.phrases import RUN_GLYPHS, SCHEDULE_GLYPHS, Glyph, display_width, glyph
 
-FINDINGS = (glyphs.OK, glyphs.NOTE, glyphs.WARNING, glyphs.PROBLEM, glyphs.UNKNOWN)
+FINDINGS = (phrases.OK, phrases.NOTE, phrases.WARNING, phrases.PROBLEM, phrases.UNKNOWN)
 ALL = {*RUN_GLYPHS.values(), *SCHEDULE_GLYPHS.values(), *FINDINGS}
 
 
@@ -40,4 +39,4 @@ def test_an_output_gets_the_letter_if_it_can_show_it(
 ) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
 
-    assert glyph(*glyphs.PROBLEM) == shown
+    assert glyph(*phrases.PROBLEM) == shown
