@@ -27,7 +27,7 @@ from edgecron.tui.action_dialogs import (
 )
 from edgecron.tui.actions import Actions, Report, act_on_each, names_of
 from edgecron.tui.dialogs import Dialog, ShowCheck
-from edgecron.tui.list_model import Targets
+from edgecron.tui.list_view import Targets
 from edgecron.tui.queries import QueryScreen
 from edgecron.views.phrases import count_words, error_words
 

@@ -24,7 +24,8 @@ from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
 from edgecron.model.listing import ACTIVE_RUNS
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
-from edgecron.tui.list_model import Made, Targets
+from edgecron.tui.database_app import Made
+from edgecron.tui.list_view import Targets
 from edgecron.views.acts import (
     cancelled_words,
     closed_words,

@@ -16,10 +16,10 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseBusy, DatabaseGone, EdgecronError, NotFound
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
+from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.tui.database_thread import DatabaseThread
 from edgecron.tui.keys import DEFAULT_LABELS
-from edgecron.tui.list_model import Made
 from edgecron.tui.themes import set_no_color
 from edgecron.tui.typed_ahead import TypedAheadApp
 from edgecron.views.phrases import error_words
@@ -31,6 +31,13 @@ _LOCK_POLL_S = 1.0
 _LOCKED = DatabaseBusy(
     "another program holds the database lock: your change waits until it is released"
 )
+
+
+class Made(NamedTuple):
+    """A change of a schedule from this dashboard: the revision that it made."""
+
+    name: str
+    revision: int
 
 
 class Changed(Message):

@@ -15,8 +15,7 @@ from textual.widgets import Input
 
 from edgecron.base.safetext import clean
 from edgecron.tui.bindings import bindings
-from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import Facts, LineInput, Row, ScrolledLines, TextLine
+from edgecron.tui.text_line import Facts, LineInput, Row, ScrolledLines, Span, TextLine
 from edgecron.tui.typed_ahead import TypedAheadApp
 from edgecron.views.phrases import PROBLEM, fit, folded
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from math import log
 from statistics import median_low
 
-from edgecron.tui.list_model import Span
+from edgecron.tui.text_line import Span
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.times import short_duration
 

@@ -13,9 +13,8 @@ from textual.widgets import Input
 from edgecron.base.errors import InvalidInput
 from edgecron.base.safetext import clean
 from edgecron.tui.bindings import bindings
-from edgecron.tui.list_model import Span
 from edgecron.tui.list_view import LineView
-from edgecron.tui.text_line import LineInput, TextLine
+from edgecron.tui.text_line import LineInput, Span, TextLine
 from edgecron.views.phrases import PROBLEM, WARNING, display_width, error_words
 
 if TYPE_CHECKING:

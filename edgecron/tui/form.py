@@ -18,7 +18,7 @@ from edgecron.base.safetext import clean
 from edgecron.formats.document_writing import Table, schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.bindings import bindings
-from edgecron.tui.database_app import DatabaseApp
+from edgecron.tui.database_app import DatabaseApp, Made
 from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.form_check import Draft, FormCheck, Saved, check_draft, save_draft
 from edgecron.tui.form_fields import (
@@ -30,9 +30,9 @@ from edgecron.tui.form_fields import (
     uneditable_fields,
 )
 from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormFields, Preview
-from edgecron.tui.list_model import Made, Span, pace_of
+from edgecron.tui.list_view import pace_of
 from edgecron.tui.queries import QueryScreen
-from edgecron.tui.text_line import Facts, TextLine, Title, whole_parts
+from edgecron.tui.text_line import Facts, Span, TextLine, Title, whole_parts
 from edgecron.views.phrases import PROBLEM, WARNING, error_words, folded, next_sentence
 
 # A key, its name, and what a click on it does.

@@ -19,8 +19,7 @@ from edgecron.base.safetext import clean
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.form_check import FormCheck, TimeLine
 from edgecron.tui.form_fields import FieldKind, FormField
-from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import LineInput, TextLine, Title, laid_out
+from edgecron.tui.text_line import LineInput, Span, TextLine, Title, laid_out
 from edgecron.views.phrases import OK, PROBLEM, WARNING, Glyph, display_width, folded
 from edgecron.views.times import distance, weekday_time
 

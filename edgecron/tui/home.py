@@ -16,8 +16,7 @@ from edgecron.tui import run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.bindings import bindings
 from edgecron.tui.filter_line import FilterLine
-from edgecron.tui.list_model import Span, Targets
-from edgecron.tui.list_view import LineView
+from edgecron.tui.list_view import LineView, Targets
 from edgecron.tui.notice_screen import NoticeScreen
 from edgecron.tui.queries import DatabaseSource, ThrottledQuery
 from edgecron.tui.status import (
@@ -31,7 +30,7 @@ from edgecron.tui.status import (
     schedule_detail,
     status_parts,
 )
-from edgecron.tui.text_line import StyledWidget, TextLine, whole_parts
+from edgecron.tui.text_line import Span, StyledWidget, TextLine, whole_parts
 from edgecron.tui.timeline import WeekView
 from edgecron.tui.upcoming_list import UpcomingBar
 

@@ -23,10 +23,9 @@ from edgecron.client.machine_timeline import (
 )
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.words import describe
-from edgecron.tui.list_model import Column, Line, Span, pace_of
-from edgecron.tui.list_view import LineView, Source
+from edgecron.tui.list_view import Column, Line, LineView, Source, pace_of
 from edgecron.tui.queries import FactsScreen
-from edgecron.tui.text_line import Fact, Row, TextLine, Title, whole_parts
+from edgecron.tui.text_line import Fact, Row, Span, TextLine, Title, whole_parts
 from edgecron.tui.upcoming_list import UpcomingBar, UpcomingFires
 from edgecron.views.phrases import count_words
 from edgecron.views.times import distance, full_time, near_time

@@ -25,9 +25,8 @@ from edgecron.model.filters import rank_of
 from edgecron.tui.bindings import bindings
 from edgecron.tui.dialogs import Overlay
 from edgecron.tui.keys import IN_OUTPUT
-from edgecron.tui.list_model import Column, Line, Span
-from edgecron.tui.list_view import LineView, Source
-from edgecron.tui.text_line import LineInput, ScrolledLines, TextLine
+from edgecron.tui.list_view import Column, Line, LineView, Source
+from edgecron.tui.text_line import LineInput, ScrolledLines, Span, TextLine
 from edgecron.views.phrases import display_width, fit
 
 _MOST_NAMES = 24

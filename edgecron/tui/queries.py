@@ -18,8 +18,7 @@ from edgecron.client.protocol import Client
 from edgecron.tui.bindings import bindings
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.dialogs import FactsDetail
-from edgecron.tui.list_model import Targets
-from edgecron.tui.list_view import LineView, Source
+from edgecron.tui.list_view import LineView, Source, Targets
 from edgecron.tui.status import KeyLine
 from edgecron.tui.text_line import Facts, Row, TextLine
 

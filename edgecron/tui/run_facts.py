@@ -15,8 +15,7 @@ from edgecron.model.choices import JobKind, Reason, Status, WaitsFor
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.supervisor.environment import given_variables
-from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import Cells, Fact, Row, Title
+from edgecron.tui.text_line import Cells, Fact, Row, Span, Title
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.outlook import ActiveRun
 from edgecron.views.phrases import (

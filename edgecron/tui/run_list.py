@@ -19,8 +19,9 @@ from edgecron.client.protocol import Client
 from edgecron.model.choices import ACTIVE
 from edgecron.model.filters import RunQuestion
 from edgecron.model.listing import RunBounds, RunPage
-from edgecron.tui.list_model import Column, Line, Span, Targets
+from edgecron.tui.list_view import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
+from edgecron.tui.text_line import Span
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import note_words, percent_words, took_ms, unreadable_words
 from edgecron.views.times import near_time, short_duration

@@ -18,7 +18,7 @@ from edgecron.base.safetext import clean
 from edgecron.client.protocol import Client
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.tui.bindings import bindings
-from edgecron.tui.list_model import Span, Targets
+from edgecron.tui.list_view import Targets
 from edgecron.tui.output_export import ExportScreen
 from edgecron.tui.output_feed import OutputEnd, OutputFeed
 from edgecron.tui.output_view import ERROR_MARK, OutputView
@@ -35,7 +35,7 @@ from edgecron.tui.run_facts import (
     wait_words,
 )
 from edgecron.tui.status import Banner, KeyLine
-from edgecron.tui.text_line import Facts, LineInput, ScrolledLines, TextLine
+from edgecron.tui.text_line import Facts, LineInput, ScrolledLines, Span, TextLine
 from edgecron.views.phrases import count_words, fit, size_words
 from edgecron.views.run_words import no_output_words
 

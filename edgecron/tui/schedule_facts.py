@@ -32,9 +32,8 @@ from edgecron.triggers.zones import LOCAL, local_zone_name
 from edgecron.tui.actions import WordsFront
 from edgecron.tui.dialogs import Overlay
 from edgecron.tui.durations import MOST_BARS
-from edgecron.tui.list_model import Span
 from edgecron.tui.schedule_list import last_spans, next_spans
-from edgecron.tui.text_line import Cells, Fact, Row, ScrolledLines, TextLine, Title
+from edgecron.tui.text_line import Cells, Fact, Row, ScrolledLines, Span, TextLine, Title
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.tui.upcoming_list import far_span
 from edgecron.views.changes import act_words, author_words, change_lines, mask_change

@@ -15,8 +15,7 @@ from edgecron.tui import run_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.bindings import bindings
 from edgecron.tui.durations import scale_words, trend_lines
-from edgecron.tui.list_model import Span, Targets, pace_of
-from edgecron.tui.list_view import LineView
+from edgecron.tui.list_view import LineView, Targets, pace_of
 from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.schedule_facts import (
     ScheduleDetail,
@@ -26,7 +25,7 @@ from edgecron.tui.schedule_facts import (
     upcoming_rows,
 )
 from edgecron.tui.status import Banner, KeyLine
-from edgecron.tui.text_line import Cells, Facts, TextLine, Title, laid_out
+from edgecron.tui.text_line import Cells, Facts, Span, TextLine, Title, laid_out
 
 _LONGEST_S = 60.0
 

@@ -13,10 +13,9 @@ from edgecron.client.engine_health import count_places
 from edgecron.client.protocol import Client
 from edgecron.planning.simulation import SimulatedSchedule, Simulation
 from edgecron.tui.bindings import bindings
-from edgecron.tui.list_model import Column, Line, Span
-from edgecron.tui.list_view import LineView, Source
+from edgecron.tui.list_view import Column, Line, LineView, Source
 from edgecron.tui.queries import FactsScreen
-from edgecron.tui.text_line import Cells, Fact, Row, TextLine, Title
+from edgecron.tui.text_line import Cells, Fact, Row, Span, TextLine, Title
 from edgecron.tui.timeline import CELLS, SHADE_STYLES, shade
 from edgecron.views.busy import busiest_words, sections
 from edgecron.views.phrases import count_words

@@ -14,8 +14,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.model.choices import HealthState
 from edgecron.tui.bindings import actions_of
-from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import TextLine, whole_parts
+from edgecron.tui.text_line import Span, TextLine, whole_parts
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import (
     PROBLEM,

@@ -1,4 +1,4 @@
-"""Lines on the screen: styled text that is shown, text that is typed, and sections of facts."""
+"""Spans and lines on the screen: text that is shown or typed, and sections of facts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from textual.widgets import Input
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.tui.bindings import bindings
-from edgecron.tui.list_model import Span, first_of
 from edgecron.tui.themes import TEXT_STYLES, TextStyle
-from edgecron.views.phrases import display_width, folded
+from edgecron.views.phrases import display_width, fit, folded
+
+Span = tuple[str, str]  # text, already cleaned, and the name of its text style
 
 _AUTO = "auto"  # black or white, whichever contrasts more with the background
 _GAP = "   "
@@ -94,6 +95,29 @@ def _color(text: str) -> Color | None:
 
 def _rich(color: Color | None) -> RichColor | None:
     return color.rich_color if color is not None and color.a > 0 else None
+
+
+def first_of(spans: Sequence[Span], room: int) -> list[Span]:
+    """Cut the end of spans that are too wide, and show a sign for it."""
+    shown = []
+    for text, style in spans:
+        if room <= 0:
+            break
+        part = fit(text, room) if display_width(text) > room else text
+        shown.append((part, style))
+        room -= display_width(part)
+    return shown
+
+
+def last_of(spans: Sequence[Span], room: int) -> list[Span]:
+    """Cut the beginning of spans that are too wide; all letters are narrow."""
+    shown: list[Span] = []
+    for text, style in reversed(spans):
+        if room <= 0:
+            break
+        shown.insert(0, (text[-room:], style))
+        room -= len(shown[0][0])
+    return shown
 
 
 def whole_parts(parts: Sequence[Sequence[Span]], width: int) -> list[Span]:

@@ -15,8 +15,7 @@ from edgecron.base.values import NamedTuple, dataclass
 from edgecron.client.protocol import Client
 from edgecron.triggers.tzif import DAY_S, Spans
 from edgecron.triggers.zones import resolve_wall, zone_spans
-from edgecron.tui.list_model import Span
-from edgecron.tui.text_line import TextLine
+from edgecron.tui.text_line import Span, TextLine
 
 if TYPE_CHECKING:
     from edgecron.tui.queries import QueryScreen

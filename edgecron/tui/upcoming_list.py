@@ -12,9 +12,9 @@ from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.tui.durations import BARS
-from edgecron.tui.list_model import Column, Line, Span, Targets
+from edgecron.tui.list_view import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
-from edgecron.tui.text_line import TextLine
+from edgecron.tui.text_line import Span, TextLine
 from edgecron.views.phrases import count_words, is_overdue, moved_words
 from edgecron.views.times import distance, near_time
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
-from edgecron.tui.list_model import GAP, Column, Line, first_of, last_of, share_out
-from edgecron.tui.list_view import LineView, Source
+from edgecron.tui.list_view import GAP, Column, Line, LineView, Source, share_out
+from edgecron.tui.text_line import first_of, last_of
 from tests.tui.pilot import read_lines
 
 NAME = Column("NAME", 10, 20, share=1)

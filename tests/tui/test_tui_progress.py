@@ -9,9 +9,8 @@ import pytest
 
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import Execution, Progress
-from edgecron.tui.list_model import Span
 from edgecron.tui.run_facts import progress_line, progress_rows
-from edgecron.tui.text_line import Cells, Fact
+from edgecron.tui.text_line import Cells, Fact, Span
 from tests.support.story import Story
 
 
