@@ -413,7 +413,7 @@ _AFTER_THE_FIRST_SCREEN = (
 
 
 def test_the_first_screen_of_the_dashboard_waits_for_nothing_it_does_not_show() -> None:
-    modules = "edgecron.cli.tui, edgecron.tui.app, edgecron.tui.terminal, edgecron.tui.themes"
+    modules = "edgecron.cli.tui, edgecron.tui.app, edgecron.tui.themes"
 
     shown = subprocess.run(
         [sys.executable, "-c", f"import sys, {modules}; print(*sorted(sys.modules))"],

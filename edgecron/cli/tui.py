@@ -123,7 +123,7 @@ def _is_colored(cli: Session, *, is_elsewhere: bool) -> bool:
 @contextmanager
 def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
     """End the dashboard if its web server disappears without notice."""
-    from edgecron.tui.terminal import HangUpWatch
+    from edgecron.tui.app import HangUpWatch
 
     watch = HangUpWatch(
         sys.stdout.fileno(), gone=lambda: dashboard.deliver(lambda: dashboard.exit())
@@ -137,9 +137,8 @@ def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
 def _dashboard(
     cli: Session, *, starts_engine: bool, is_colored: bool, is_elsewhere: bool
 ) -> Dashboard:
-    from edgecron.tui.app import Appearance, Dashboard, OwnMachine
+    from edgecron.tui.app import Appearance, Dashboard, OwnMachine, TerminalDriver
     from edgecron.tui.keys import keys_of, labels_of
-    from edgecron.tui.terminal import TerminalDriver
     from edgecron.tui.themes import theme_of
 
     def defaults() -> Mapping[str, object]:

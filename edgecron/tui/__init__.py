@@ -1,22 +1,20 @@
 """The dashboard on a terminal. It reads and writes through `client` only.
 
-    app.py              the application: its first screen, its size, the engine it can run
+    app.py              the application: its terminal, first screen, size, and the engine it can run
     database_app.py     its base: clock, database threads, notices
-    typed_ahead.py      keys that were typed before the question that they are for
     database_thread.py output_feed.py   threads that answer questions, and follow an output
     queries.py          screens and lists that read the database, at the rate that questions cost;
                         a read-only list, with the facts of the line under the cursor
     themes.py text_line.py   text styles and themes; single lines of text and of input
-    keys.py bindings.py   keys: of the configuration, bound to actions
+    keys.py             keys: of the configuration, bound to actions
 
     home.py             the first screen: schedules, upcoming runs, past runs
-    list_view.py list_model.py filter_line.py   lists: the window and what it asks of a source,
-                        parts of lines, their filter
+    list_view.py        lists: lines, columns, the window and what it asks of a source
     schedule_list.py upcoming_list.py run_list.py   what the three lists show
     machine_screen.py   the machine's other schedules
     notice_screen.py    notices and whether they were sent
     timeline.py         the next hours as a bar; how busy the coming week is
-    status.py           status line, banner, details of the line under the cursor, useful keys
+    status.py           status line, banner, filter, details of the line under the cursor, keys
 
     schedule_screen.py schedule_facts.py durations.py   one schedule; facts and changes; chart
     run_screen.py run_facts.py   one run and its facts
@@ -26,9 +24,10 @@
     action_screen.py action_flow.py   actions: their keys, and the way from a key to a notice
     action_dialogs.py actions.py   their questions, and what they do
     form.py form_widgets.py form_fields.py form_check.py   the form of a schedule
-    dialogs.py palette.py   what opens over a screen; all actions, and help
+    dialogs.py          what opens over a screen, and keys that were typed before it was there
+    palette.py          all actions, and help
 
-    terminal.py web.py  the terminal, or a browser instead
+    web.py              a browser instead of the terminal
     own_engine.py       an engine as a child process
 
 No question is answered on the screen's thread: it goes to a database thread, and the answer comes

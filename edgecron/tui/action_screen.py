@@ -10,7 +10,7 @@ from textual.screen import ScreenResultType
 
 from edgecron.base.errors import NotFound
 from edgecron.client.protocol import Client
-from edgecron.tui.bindings import bindings
+from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import Targets
 from edgecron.tui.queries import QueryScreen
 

@@ -1,4 +1,4 @@
-"""The application's base: clock, database threads, notices, and keys typed ahead."""
+"""The application's base: clock, database threads, and notices."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.tui.database_thread import DatabaseThread
+from edgecron.tui.dialogs import ConfirmDialog, TypedAheadApp
 from edgecron.tui.keys import DEFAULT_LABELS
 from edgecron.tui.themes import set_no_color
-from edgecron.tui.typed_ahead import TypedAheadApp
 from edgecron.views.phrases import error_words
 
 T = TypeVar("T")
@@ -278,8 +278,6 @@ class DatabaseApp(TypedAheadApp):
         if not unfinished or self._is_leaving:
             self.exit()
             return
-        # Loaded when needed: the first screen shows no dialog.
-        from edgecron.tui.dialogs import ConfirmDialog
 
         def answered(is_agreed: bool | None) -> None:
             self._is_leaving = False

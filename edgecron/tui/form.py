@@ -17,7 +17,6 @@ from edgecron.base.errors import ChangedByOthers, EdgecronError
 from edgecron.base.safetext import clean
 from edgecron.formats.document_writing import Table, schedule_table
 from edgecron.model.schedule import Schedule
-from edgecron.tui.bindings import bindings
 from edgecron.tui.database_app import DatabaseApp, Made
 from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.form_check import Draft, FormCheck, Saved, check_draft, save_draft
@@ -30,6 +29,7 @@ from edgecron.tui.form_fields import (
     uneditable_fields,
 )
 from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormFields, Preview
+from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import pace_of
 from edgecron.tui.queries import QueryScreen
 from edgecron.tui.text_line import Facts, Span, TextLine, Title, whole_parts

@@ -14,14 +14,14 @@ from edgecron.base.errors import NotFound
 from edgecron.model.listing import SortBy
 from edgecron.tui import run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
-from edgecron.tui.bindings import bindings
-from edgecron.tui.filter_line import FilterLine
+from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import LineView, Targets
 from edgecron.tui.notice_screen import NoticeScreen
 from edgecron.tui.queries import DatabaseSource, ThrottledQuery
 from edgecron.tui.status import (
     Banner,
     Engines,
+    FilterLine,
     KeyLine,
     Overview,
     read_engines,

@@ -18,7 +18,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from edgecron.base.values import NamedTuple
-from edgecron.tui.bindings import bindings
+from edgecron.tui.keys import bindings
 from edgecron.tui.text_line import Span, StyledWidget, first_of, last_of
 from edgecron.views.phrases import display_width, fit
 

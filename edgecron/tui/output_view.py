@@ -20,7 +20,7 @@ from textual.strip import Strip
 from edgecron.base.units import from_ms
 from edgecron.client.following import Piece
 from edgecron.model.run import Stream
-from edgecron.tui.bindings import bindings
+from edgecron.tui.keys import bindings
 from edgecron.tui.output_text import (
     OutputLine,
     OutputText,

@@ -15,9 +15,9 @@ from textual.widget import Widget
 
 from edgecron.base.errors import NotFound
 from edgecron.client.protocol import Client
-from edgecron.tui.bindings import bindings
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.dialogs import FactsDetail
+from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import LineView, Source, Targets
 from edgecron.tui.status import KeyLine
 from edgecron.tui.text_line import Facts, Row, TextLine

@@ -17,7 +17,7 @@ from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.safetext import clean
 from edgecron.client.protocol import Client
 from edgecron.model.choices import ACTIVE, Status
-from edgecron.tui.bindings import bindings
+from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import Targets
 from edgecron.tui.output_export import ExportScreen
 from edgecron.tui.output_feed import OutputEnd, OutputFeed

@@ -13,8 +13,8 @@ from textual.timer import Timer
 from edgecron.base.safetext import clean
 from edgecron.tui import run_list
 from edgecron.tui.action_screen import EditScreen
-from edgecron.tui.bindings import bindings
 from edgecron.tui.durations import scale_words, trend_lines
+from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import LineView, Targets, pace_of
 from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.schedule_facts import (

@@ -12,7 +12,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.client.engine_health import count_places
 from edgecron.client.protocol import Client
 from edgecron.planning.simulation import SimulatedSchedule, Simulation
-from edgecron.tui.bindings import bindings
+from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import Column, Line, LineView, Source
 from edgecron.tui.queries import FactsScreen
 from edgecron.tui.text_line import Cells, Fact, Row, Span, TextLine, Title

@@ -20,7 +20,7 @@ from textual.widgets import Input
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.tui.bindings import bindings
+from edgecron.tui.keys import bindings
 from edgecron.tui.themes import TEXT_STYLES, TextStyle
 from edgecron.views.phrases import display_width, fit, folded
 
