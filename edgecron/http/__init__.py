@@ -3,9 +3,9 @@
     app              the ASGI application: checks, routes, and the threads of handlers
     routes           the handler of each method and path, and what it takes and gives
     schedules        handlers of schedules: list, read, change, remove, run, pause, move, restore
-    runs             handlers of runs, their output, why they ran, and fires to come
+    runs             handlers of runs, their output, why they ran, and fires to come; /healthz and
+                     /metrics
     resources        the other resources, from the table in `client/resources.py`
-    health           /healthz and /metrics
     streams          the output of a run, live, as server-sent events
     messages         requests, answers and errors as handlers see them, routes and operations
     request_checks   read a request, and check it against the schema of its route

@@ -7,7 +7,7 @@ from typing import Any
 from edgecron.client.plain_forms import INSTANT, Shape
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
-from edgecron.http import health, runs, schedules
+from edgecron.http import runs, schedules
 from edgecron.http.answer_objects import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH
 from edgecron.http.document_schema import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
 from edgecron.http.messages import JSON, MERGE_PATCH, Handler, Operation, Parameter, Route
@@ -364,7 +364,7 @@ _ABOUT = (
     route(
         "GET",
         "/healthz",
-        health.get_health,
+        runs.get_health,
         name="getHealth",
         words="Whether the database answers, and whether an engine is running",
         tag="about",
@@ -373,7 +373,7 @@ _ABOUT = (
 )
 
 # Prometheus has its own formats, and no OpenAPI.
-_METRICS = Route(method="GET", path="/metrics", handle=health.get_metrics)
+_METRICS = Route(method="GET", path="/metrics", handle=runs.get_metrics)
 
 # `app` adds the resources of edgecron's own clients, and the OpenAPI document.
 ROUTES: tuple[Route, ...] = (*_SCHEDULES, *_RUNS, *_ABOUT, _METRICS)

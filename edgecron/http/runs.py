@@ -1,4 +1,8 @@
-"""Handlers of runs: list, read, explain, cancel, output and statistics; and of fires to come."""
+"""Handlers of runs: list, read, explain, cancel, output, statistics; of fires to come; of health.
+
+/healthz needs no token, so monitoring needs none: it shows one word for the database and one for
+the engines. It is 503 if the database is unusable, and 200 without an engine.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,14 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from edgecron.base.errors import DatabaseBusy, DatabaseUnusable, InvalidInput
 from edgecron.client.record_forms import chunk_fields, stats_objects
 from edgecron.client.why import answer_now, answer_object, answer_run, answer_time, say_run
 from edgecron.formats.value_texts import read_time
 from edgecron.http.answer_objects import shown_fires, shown_runs, zone_of
 from edgecron.http.messages import Answer, ApiRequest, json_answer
 from edgecron.http.schedules import next_page, paged
+from edgecron.http.workers import need_database
 from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.model.filters import parse_filter
 from edgecron.model.listing import RunChoice
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from edgecron.client import Client
+    from edgecron.client.engine_health import EngineState
     from edgecron.client.why import Answer as Explained
     from edgecron.model.run import Execution
 
@@ -168,3 +175,37 @@ def _zone_of_run(client: Client, run: Execution) -> tzinfo:
 def _answer(client: Client, answer: Explained) -> Answer:
     body = answer_object(answer, now=client.now())
     return json_answer(body | {"runs": shown_runs(client, answer.runs)})
+
+
+# Health and metrics.
+
+
+def get_health(client: Client, request: ApiRequest) -> Answer:
+    try:
+        need_database(client)
+        engine = _engine_word(client.engines())
+        client.active_counts()
+    except DatabaseUnusable as error:
+        client.close()  # The file or its log may be replaced before the next request.
+        word = "busy" if isinstance(error, DatabaseBusy) else "unusable"
+        return json_answer({"database": word, "engine": "unknown"}, status=503)
+    return json_answer({"database": "ok", "engine": engine})
+
+
+def _engine_word(states: list[EngineState]) -> str:
+    """Return the state of the engine that is best off."""
+    if any(state.is_working for state in states):
+        return "working"
+    return "stalled" if any(state.is_stalled for state in states) else "none"
+
+
+def get_metrics(client: Client, request: ApiRequest) -> Answer:
+    from edgecron.client.metrics import exposition
+
+    per_schedule = request.first("per_schedule", "0")
+    if per_schedule not in ("0", "1"):
+        raise InvalidInput(f"per_schedule is {per_schedule!r}, expected 0 or 1")
+    body, content_type = exposition(
+        client, request.headers.get("accept"), per_schedule=per_schedule == "1"
+    )
+    return Answer(body=body, media_type=content_type)

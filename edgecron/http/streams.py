@@ -27,9 +27,8 @@ from edgecron.base.errors import EdgecronError
 from edgecron.client.record_forms import chunk_fields
 from edgecron.http.access import Limits
 from edgecron.http.answer_objects import shown_runs
-from edgecron.http.health import need_database
 from edgecron.http.messages import error_answer, json_bytes, overloaded
-from edgecron.http.workers import Opened
+from edgecron.http.workers import Opened, need_database
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.run import Execution
 

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.errors import DatabaseUnusable, EdgecronError
+from edgecron.base.paths import is_there
 from edgecron.http.messages import overloaded
 
 if TYPE_CHECKING:
@@ -29,6 +30,15 @@ _INTERRUPT_S = 0.1
 
 Opened = Callable[[], "Client"]
 _Task = tuple[Callable[["Client"], Any], "Future[Any]"]
+
+
+def need_database(client: Client) -> None:
+    """Raise DatabaseUnusable if there is no database: the request is not wrong."""
+    if not is_there(client.path):
+        raise DatabaseUnusable(
+            f"there is no database {client.path}",
+            hint="check that its engine is running: edgecron daemon",
+        )
 
 
 class Workers:
