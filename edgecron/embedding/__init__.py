@@ -8,17 +8,14 @@ adding         schedules that a program adds at run time
 entry          one schedule by its name, to change and remove
 added          functions by their import paths, for added schedules
 run            one run as an object, and waiting for its end
-failures       exceptions of functions: which are retried, and what `get` raises
-on_failure     functions that are called after the last attempt failed
-middleware     code around every function
-context        what a function gets: its arguments, its run
+failures       which exceptions are retried; functions that are called after the last attempt
+context        what a function gets: its arguments, its run; middleware, the code around it
 events         events of runs as values; subscriptions: callbacks and streams of them
 run_watch      what other engines start and end, for subscribers
 own_engine     the engine's thread, restarted if it dies; how it stops
 processes      functions in processes of their own; child and child_run are in the process
-pool           database connections for threads, and forks
-event_loops    event loops of coroutine jobs
-testing        for tests of programs; travel* are its parts
+concurrency    threads and their database connections, event loops, forks
+testing        for tests of programs; travel_* are its parts
 pytest_plugin  fixtures of pytest: scheduler, travel
 
 No thread starts and no database opens before you use it.

@@ -13,10 +13,9 @@ from typing import Any
 from edgecron.base.checks import check_type
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import NamedTuple
-from edgecron.embedding.context import Arguments, is_generator_function
+from edgecron.embedding.context import Arguments, Middleware, is_generator_function
 from edgecron.embedding.declared_options import COMMAND_OPTION_NAMES, OPTION_NAMES, command_keys
 from edgecron.embedding.job import Job as Declared
-from edgecron.embedding.middleware import Middleware
 from edgecron.model.choices import COMMAND_QUEUE, JobKind
 from edgecron.model.engine import CALL, is_import_path
 from edgecron.model.job import Job

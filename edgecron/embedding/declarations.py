@@ -13,16 +13,14 @@ from edgecron.base.checks import check_name
 from edgecron.base.errors import AlreadyExists, InvalidInput
 from edgecron.base.values import dataclass
 from edgecron.embedding.added import load_function
-from edgecron.embedding.context import Arguments, is_generator_function
-from edgecron.embedding.middleware import Middleware
+from edgecron.embedding.context import Arguments, Middleware, is_generator_function
 from edgecron.embedding.processes import is_typed
 from edgecron.model.engine import IMPORTED, Offers, find_program, is_import_path, offer_of
 
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
-    from edgecron.embedding.failures import Errors
-    from edgecron.embedding.on_failure import OnFailure
+    from edgecron.embedding.failures import Errors, OnFailure
     from edgecron.formats.document_values import Wanted
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.supervisor.calls import Call

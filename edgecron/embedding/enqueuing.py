@@ -10,7 +10,7 @@ from edgecron.base.checks import suggest
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.json_texts import json_text
 from edgecron.base.values import NamedTuple
-from edgecron.embedding.event_loops import is_on_loop
+from edgecron.embedding.concurrency import is_on_loop
 from edgecron.formats.run_options import RUN_OPTIONS, read_run_options
 from edgecron.model.run import AS_SCHEDULED, RunOptions
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
     from edgecron.client.manual_runs import Wish
-    from edgecron.embedding.pool import ClientPool
+    from edgecron.embedding.concurrency import ClientPool
 
     Duration = str | float | timedelta  # "90s", seconds, or a timedelta
     PriorityName = Literal["low", "normal", "high"] | int

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from edgecron.base.checks import check_type
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.embedding.added import AddedJob, find_path
+from edgecron.embedding.concurrency import beside
 from edgecron.embedding.declared_options import (
     COMMAND_OPTION_NAMES,
     OPTION_NAMES,
@@ -15,7 +16,6 @@ from edgecron.embedding.declared_options import (
     read_change,
 )
 from edgecron.embedding.enqueuing import read_call
-from edgecron.embedding.event_loops import beside
 from edgecron.embedding.job import Scheduled, payload_json
 from edgecron.formats.document_writing import scope_texts
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind

@@ -9,7 +9,7 @@ from typing import Literal, Protocol, get_args
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import NamedTuple, dataclass
-from edgecron.embedding.pool import engine_logger
+from edgecron.embedding.concurrency import engine_logger
 from edgecron.engine.events import Event, EventKind
 from edgecron.model.choices import Cause, Status
 from edgecron.model.run import Execution, Stream

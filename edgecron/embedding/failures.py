@@ -1,19 +1,26 @@
-"""Exceptions of functions: which are retried, and what `get` raises for them."""
+"""Failures of functions: which exceptions are retried, and the calls of `on_failure` functions."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import InvalidInput, RunFailed
 from edgecron.base.values import dataclass
-from edgecron.model.choices import Reason
+from edgecron.embedding.concurrency import engine_logger
+from edgecron.engine.events import Event, EventKind
+from edgecron.model.choices import Status
 
 if TYPE_CHECKING:
-    from edgecron.model.run import Execution
+    from edgecron.embedding.run import Run
 
     Errors = type[BaseException] | tuple[type[BaseException], ...]
+    OnFailure = Callable[[Run[Any], RunFailed], object]
+
 
 # What job() takes beside the options of every schedule.
 RULE_NAMES = ("retry_on", "give_up_on", "on_failure")
@@ -56,47 +63,78 @@ def _classes(name: str, what: str, given: Any) -> tuple[type[BaseException], ...
     return found
 
 
-# Tracebacks of exceptions that follow from one another, the first one first.
-_HEADER = re.compile(
-    r"^(?:  \+ Exception Group )?Traceback \(most recent call last\):$", re.MULTILINE
-)
-_JOINTS = (
-    "\nDuring handling of the above exception, another exception occurred:\n\n",
-    "\nThe above exception was the direct cause of the following exception:\n\n",
-)
+def check_on_failure(name: str, given: object) -> None:
+    """Raise InvalidInput for a value that can't be called after a failure."""
+    if given is not None and (not callable(given) or iscoroutinefunction(given)):
+        raise InvalidInput(
+            f"schedule {name!r}: on_failure is {given!r:.60}, expected a function",
+            hint="such as on_failure=alert, with: def alert(run, error)",
+        )
 
 
-def run_failed(run: Execution, output: str) -> RunFailed:
-    """Return what `get` raises for a run that did not succeed. `output` is what it printed."""
-    why = run.error_msg or (None if run.reason is None else run.reason.value)
-    text = f"run {run.id} of {run.schedule!r} ended as {run.status}" + (f": {why}" if why else "")
-    if run.reason is Reason.DECLINED:
-        return RunFailed(text, type="Skip", message=why)
-    has_raised = run.reason is Reason.EXCEPTION or (
-        # A function in a process of its own: a command has no other code without a prefix.
-        run.reason is Reason.EXIT and run.error_code != f"exit_{run.exit_code}"
-    )
-    if not has_raised or run.error_code is None:
-        return RunFailed(text, message=why)
-    type_, message = _split(run.error_code, run.error_msg or "")
-    # A function on a thread prints elsewhere, so this is all of its output.
-    trace = output if run.reason is Reason.EXCEPTION else _last_traceback(output)
-    return RunFailed(text, type=type_, message=message, traceback=trace or None)
+class FailureCalls:
+    """Calls the `on_failure` functions of a program, one after the other, on a thread.
 
+    `find_ended` returns a run that has failed and is not retried; None for any other. The thread
+    exists only while there is a call to make.
+    """
 
-def _split(code: str, line: str) -> tuple[str, str]:
-    """Return the qualified type and the message of an exception, from `app.PlcError: no`."""
-    head = line.partition("\n")[0].partition(": ")[0]
-    if head != code and not head.endswith(f".{code}"):
-        return code, line
-    return head, line[len(head) :].removeprefix(": ").removeprefix("\n")
+    def __init__(self, find_ended: Callable[[int], Run[Any] | None]) -> None:
+        self.functions: dict[str, OnFailure] = {}  # by schedule
+        self.is_by_hand = False  # a test calls `deliver`: no thread
+        self._find_ended = find_ended
+        self.reset_in_child()
 
+    def reset_in_child(self) -> None:
+        """Forget failures and the thread, in a forked child."""
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[OnFailure, int, str]] = deque()
+        self._thread: threading.Thread | None = None
 
-def _last_traceback(output: str) -> str | None:
-    """Return the last traceback of an output, with those of the exceptions that led to it."""
-    found = None
-    for header in reversed(list(_HEADER.finditer(output))):
-        if found is not None and not output[:found].endswith(_JOINTS):
-            break
-        found = header.start()
-    return None if found is None else output[found:]
+    def note(self, event: Event) -> None:
+        """Take an event of our own engine, on its thread. Never waits."""
+        if event.kind is not EventKind.ENDED or event.outcome is None:
+            return
+        function = self.functions.get(event.schedule or "")
+        if function is None or event.outcome.status is not Status.FAILED:
+            return
+        with self._lock:
+            self._waiting.append((function, event.outcome.execution_id, event.schedule or ""))
+            if self._thread is None and not self.is_by_hand:
+                # Daemon: a function that hangs must not keep the interpreter from ending.
+                thread = threading.Thread(target=self._run, name="edgecron-failures", daemon=True)
+                with suppress(RuntimeError):  # no thread can start: the next failure tries again
+                    thread.start()
+                    self._thread = thread
+
+    def deliver(self) -> None:
+        """Make the calls that wait, on this thread."""
+        while (one := self._take()) is not None:
+            self._call(*one)
+
+    def stop(self, *, wait_s: float) -> None:
+        """Wait for the calls that are left, at most `wait_s`."""
+        with self._lock:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(wait_s)
+
+    def _run(self) -> None:
+        while (one := self._take(is_last=True)) is not None:
+            self._call(*one)
+
+    def _take(self, *, is_last: bool = False) -> tuple[OnFailure, int, str] | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            if is_last:
+                self._thread = None  # Under the lock: the next failure starts a new one.
+            return None
+
+    def _call(self, function: OnFailure, run_id: int, schedule: str) -> None:
+        try:
+            run = self._find_ended(run_id)
+            if run is not None:
+                function(run, run.failure())
+        except BaseException:  # noqa: BLE001  SystemExit, too: the next one is still called
+            engine_logger().exception("on_failure of job %s failed (run %d)", schedule, run_id)

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 from edgecron.base.checks import check_type
 from edgecron.base.errors import InvalidInput
 from edgecron.base.json_texts import json_text
+from edgecron.embedding.concurrency import beside, engine_logger
 from edgecron.embedding.context import Arguments, RunContext
 from edgecron.embedding.enqueuing import CALL_OPTIONS, PLAIN, CallOptions, read_call, take_call
-from edgecron.embedding.event_loops import beside
-from edgecron.embedding.pool import engine_logger
 from edgecron.embedding.run import Run, Waits
 from edgecron.model.choices import Status
 from edgecron.model.listing import RunChoice
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from edgecron.client import Client
+    from edgecron.embedding.concurrency import ClientPool
     from edgecron.embedding.enqueuing import Enqueue, Enqueuer, ManyKeywords
-    from edgecron.embedding.pool import ClientPool
     from edgecron.model.schedule import Schedule
 
 P = ParamSpec("P")  # the function's parameters

@@ -19,7 +19,7 @@ from weakref import WeakSet
 # `Scheduler` needs it on the engine's thread: it is loaded with this module instead.
 import edgecron.supervisor.callable_runner  # noqa: F401
 from edgecron.base.errors import Conflict, EdgecronError, SchemaTooNew
-from edgecron.embedding.pool import engine_logger, wait_for_rest
+from edgecron.embedding.concurrency import engine_logger, wait_for_rest
 from edgecron.engine.host import EngineHost
 from edgecron.engine.watchdog import SOCKET, Watchdog, find_service_watchdog
 from edgecron.model.choices import OnShutdown

@@ -14,6 +14,7 @@ from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import DatabaseBusy, InvalidInput, NotFound
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.client.opening import OpenDatabase
+from edgecron.embedding.concurrency import AWAIT_HINT, MOST_WAIT_S, ClientPool, beside, is_on_loop
 from edgecron.embedding.context import Arguments, RunContext
 from edgecron.embedding.declarations import (
     Declared,
@@ -35,11 +36,8 @@ from edgecron.embedding.enqueuing import (
     take_call,
 )
 from edgecron.embedding.entry import Entry
-from edgecron.embedding.event_loops import AWAIT_HINT, MOST_WAIT_S, beside, is_on_loop
-from edgecron.embedding.failures import RULE_NAMES, read_rules
+from edgecron.embedding.failures import RULE_NAMES, FailureCalls, check_on_failure, read_rules
 from edgecron.embedding.job import Job
-from edgecron.embedding.on_failure import FailureCalls, check_on_failure
-from edgecron.embedding.pool import ClientPool
 from edgecron.embedding.processes import command_of
 from edgecron.embedding.run import Run, Waits
 from edgecron.model.engine import PROGRAM, origin_of

@@ -14,7 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from edgecron.embedding.scheduler import Scheduler
-    from edgecron.embedding.travel import Journey
+    from edgecron.embedding.testing import Journey
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def travel(scheduler: Scheduler) -> Iterator[Journey]:
 
     Due jobs run in the test's thread, in a database of their own: see `edgecron help testing`.
     """
-    from edgecron.embedding.travel import travel as begin  # 200 ms, for tests that need it
+    from edgecron.embedding.testing import travel as begin  # 200 ms, for tests that need it
 
     with begin(scheduler) as journey:
         yield journey

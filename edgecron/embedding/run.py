@@ -7,6 +7,7 @@ waiter reads the database now and then.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,19 +15,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgecron.base.checks import check_seconds
-from edgecron.base.errors import Conflict, NotFound, ResultLost
+from edgecron.base.errors import Conflict, NotFound, ResultLost, RunFailed
 from edgecron.base.units import MAX_DURATION_MS
-from edgecron.embedding.event_loops import beside
+from edgecron.embedding.concurrency import beside, engine_logger
 from edgecron.embedding.events import why_lost
-from edgecron.embedding.failures import run_failed
-from edgecron.embedding.pool import engine_logger
-from edgecron.model.choices import ACTIVE, Cause, Status
+from edgecron.model.choices import ACTIVE, Cause, Reason, Status
 from edgecron.model.engine import find_program
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
-    from edgecron.base.errors import RunFailed
-    from edgecron.embedding.pool import ClientPool
+    from edgecron.embedding.concurrency import ClientPool
     from edgecron.engine.events import Event
     from edgecron.model.run import Execution, OutputChunk, Progress
 
@@ -397,3 +395,49 @@ class Waits:
             if stored is not None:
                 return stored.chunks
             return client.output_so_far(execution) if execution.status in ACTIVE else ()
+
+
+# Tracebacks of exceptions that follow from one another, the first one first.
+_HEADER = re.compile(
+    r"^(?:  \+ Exception Group )?Traceback \(most recent call last\):$", re.MULTILINE
+)
+_JOINTS = (
+    "\nDuring handling of the above exception, another exception occurred:\n\n",
+    "\nThe above exception was the direct cause of the following exception:\n\n",
+)
+
+
+def run_failed(run: Execution, output: str) -> RunFailed:
+    """Return what `get` raises for a run that did not succeed. `output` is what it printed."""
+    why = run.error_msg or (None if run.reason is None else run.reason.value)
+    text = f"run {run.id} of {run.schedule!r} ended as {run.status}" + (f": {why}" if why else "")
+    if run.reason is Reason.DECLINED:
+        return RunFailed(text, type="Skip", message=why)
+    has_raised = run.reason is Reason.EXCEPTION or (
+        # A function in a process of its own: a command has no other code without a prefix.
+        run.reason is Reason.EXIT and run.error_code != f"exit_{run.exit_code}"
+    )
+    if not has_raised or run.error_code is None:
+        return RunFailed(text, message=why)
+    type_, message = _split(run.error_code, run.error_msg or "")
+    # A function on a thread prints elsewhere, so this is all of its output.
+    trace = output if run.reason is Reason.EXCEPTION else _last_traceback(output)
+    return RunFailed(text, type=type_, message=message, traceback=trace or None)
+
+
+def _split(code: str, line: str) -> tuple[str, str]:
+    """Return the qualified type and the message of an exception, from `app.PlcError: no`."""
+    head = line.partition("\n")[0].partition(": ")[0]
+    if head != code and not head.endswith(f".{code}"):
+        return code, line
+    return head, line[len(head) :].removeprefix(": ").removeprefix("\n")
+
+
+def _last_traceback(output: str) -> str | None:
+    """Return the last traceback of an output, with those of the exceptions that led to it."""
+    found = None
+    for header in reversed(list(_HEADER.finditer(output))):
+        if found is not None and not output[:found].endswith(_JOINTS):
+            break
+        found = header.start()
+    return None if found is None else output[found:]

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import DatabaseGone, EdgecronError
 from edgecron.base.paths import is_there
 from edgecron.base.units import to_ms
+from edgecron.embedding.concurrency import engine_logger, wait_for_rest
 from edgecron.embedding.events import Kind, Origin, PendingEvent
-from edgecron.embedding.pool import engine_logger, wait_for_rest
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.sleep import SAFETY_MS, WalWatch
 from edgecron.model.choices import ACTIVE, Status

@@ -17,7 +17,7 @@ from edgecron.base.forks import reset_in_children
 from edgecron.base.paths import is_there
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.embedding.adding import Adding
-from edgecron.embedding.event_loops import Loops, beside
+from edgecron.embedding.concurrency import Loops, beside
 from edgecron.embedding.events import RunEvent, log_end, wants_of
 from edgecron.embedding.processes import is_child, is_interactive, process_part
 from edgecron.embedding.subscriptions import EventStream, Subscribers, Subscription

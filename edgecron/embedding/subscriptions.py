@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Self
 from weakref import finalize
 
 from edgecron.base.errors import EdgecronError
+from edgecron.embedding.concurrency import engine_logger
 from edgecron.embedding.events import Origins, PendingEvent, RunEvent, Wants, run_event
-from edgecron.embedding.pool import engine_logger
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

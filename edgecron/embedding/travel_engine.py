@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import Conflict
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import dataclass
+from edgecron.embedding.concurrency import ClientPool
 from edgecron.embedding.enqueuing import Enqueuer
 from edgecron.embedding.own_engine import OwnEngine
-from edgecron.embedding.pool import ClientPool
 from edgecron.embedding.run import Waits
 from edgecron.embedding.scheduler import Scheduler
 from edgecron.embedding.travel_calls import CallsInTurn, JourneyLoop, Lasts, Stage

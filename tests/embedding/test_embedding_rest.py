@@ -61,7 +61,7 @@ def test_an_engine_at_rest_has_loaded_nothing_that_it_does_not_need(
 # Whether the lock of `logging` is free when a fork begins to wait for an engine to rest.
 ORDER = """
 import os, sys, threading
-from edgecron.embedding.pool import engine_logger, wait_for_rest
+from edgecron.embedding.concurrency import engine_logger, wait_for_rest
 
 class Resting:
     found = []

@@ -14,8 +14,7 @@ import pytest
 import edgecron.embedding.testing
 import edgecron.embedding.travel_engine
 from edgecron import RunContext, Scheduler, every
-from edgecron.embedding.testing import context
-from edgecron.embedding.travel import travel
+from edgecron.embedding.testing import context, travel
 
 SHOWN = {"testing": edgecron.embedding.testing, "travel": travel, "context": context}
 

@@ -12,7 +12,7 @@ import pytest
 
 from edgecron import RunContext, RunEvent, Scheduler, every
 from edgecron.base.errors import Conflict, InvalidInput
-from edgecron.embedding.travel import Journey, travel
+from edgecron.embedding.testing import Journey, travel
 
 START = datetime(2026, 3, 28, tzinfo=UTC)  # the day before clocks go forward in Berlin
 BOUND_S = 20.0
