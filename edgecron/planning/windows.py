@@ -14,7 +14,7 @@ from functools import lru_cache
 from edgecron.base.errors import InvalidInput, UnknownTimezone
 from edgecron.base.values import NamedTuple
 from edgecron.base.window_texts import DAY_S, WEEK_S, split_once_in
-from edgecron.model.choices import ON_TIME_MS
+from edgecron.model.choices import ON_TIME_MS, Cause
 from edgecron.model.options import Policies
 from edgecron.model.windows import is_unread, parse_except, week_of
 from edgecron.triggers.once_in import make_once_in
@@ -145,6 +145,34 @@ def closing_ms(
     if source is None or fire_key or split_once_in(source) is None:
         return None
     return make_once_in(source, timezone).closes_ms(plan_ms)
+
+
+def has_closed(
+    windows: Windows | None,
+    closes_ms: int | None,
+    *,
+    plan_ms: int,
+    due_ms: int,
+    cause: Cause,
+    now_ms: int,
+) -> bool:
+    """Whether the window in which a queued run can start has closed, so that it can't run.
+
+    The window of its trigger closes at `closes_ms`. A run that could not start in the `windows` of
+    its schedule waits for the next one, and for no other after that.
+    """
+    if closes_ms is not None and closes_ms <= now_ms:
+        return True
+    if windows is None or cause is Cause.MANUAL or due_ms > now_ms:
+        return False
+    if windows.may_start(due_ms, now_ms=now_ms):
+        return False
+    has_waited = (
+        due_ms != plan_ms
+        and windows.span_at(due_ms).start_ms == due_ms
+        and cause is not Cause.RETRY
+    )
+    return has_waited or windows.next_open_ms(now_ms) is None
 
 
 def _merged(parts: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

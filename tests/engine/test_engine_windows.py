@@ -232,3 +232,75 @@ def test_the_outlook_lists_excluded_times_between_the_next_runs(story: Story) ->
     spans = [(shown(from_ms(one.from_ms)), one.count) for one in outlook.excluded]
     assert [shown(fire.plan_at) for fire in outlook.upcoming] == ["21:00", "22:00"] * 2
     assert spans == [("23:00", 22)]
+
+
+def crowd(tmp_path: Path, *, hours: int) -> Story:
+    """A story whose only place a run of another schedule takes from 20:59."""
+    clock = FakeClock(START_MS)
+    machine = FakeMachine(tmp_path / "root", clock)
+    hosting = machine.hosting(FakeReports())
+    story = Story(tmp_path / "crowd.db", clock=clock, hosting=hosting, max_running=1)
+    story.add("long", "59 20 8 3 *", lasts_s=hours * HOUR_S)
+    return story
+
+
+@pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.QUEUE])
+def test_a_run_without_a_place_in_its_window_skips_no_later_fire(
+    tmp_path: Path, overlap: Overlap
+) -> None:
+    story = crowd(tmp_path, hours=48)
+    policies = Policies(overlap=overlap)
+    story.add("backup", "once in 21:00-05:00 when ac-power", policies=policies)
+    story.add("report", "after backup:any")
+    until(story, "22:00")
+    assert story.statuses("backup") == ["queued"]
+
+    story.world.clock.advance_ms(24 * HOUR_S * 1000)  # until 22:00: the machine is asleep
+    story.after_s(1)
+
+    first, second = story.runs("backup")
+    assert (first.status, first.reason) == ("skipped", "excluded")
+    assert first.error_msg == "it could not start before its window closed"
+    assert (second.status, shown(second.plan_at)) == ("queued", "21:00")
+    assert [run.plan_at for run in story.runs("report")] == [first.plan_at]
+
+
+def test_a_run_that_waits_for_a_place_beyond_its_next_window_skips_no_fire(tmp_path: Path) -> None:
+    story = crowd(tmp_path, hours=9)
+    story.add("backup", "0 22 * * *", policies=Policies(between=NIGHT))
+    until(story, "09:00")  # The first window has closed: it waits for the next.
+    assert [shown(run.due_at) for run in story.runs("backup")] == ["21:00"]
+
+    story.world.clock.advance_ms(24 * HOUR_S * 1000)  # until 09:00: the machine is asleep
+    story.after_s(1)
+
+    first, second = story.runs("backup")
+    assert (first.status, first.reason) == ("skipped", "excluded")
+    assert first.error_msg == "it could not start in the window for which it waited"
+    assert (second.status, shown(second.due_at)) == ("queued", "21:00")
+    until(story, "21:01")
+    assert story.bodies("backup") == 1
+
+
+def test_a_retry_that_is_due_after_its_window_skips_no_fire(tmp_path: Path) -> None:
+    story = crowd(tmp_path, hours=9)
+    policies = Policies(retries=1, retry_delay_s=30 * HOUR_S, retry_max_delay_s=30 * HOUR_S)
+    story.add("backup", "once in 06:00-07:00 when ac-power", code=1, policies=policies)
+    until(story, "06:30")
+    assert story.statuses("backup") == ["failed:exit", "queued"]
+
+    story.world.clock.advance_ms(24 * HOUR_S * 1000)
+    story.after_s(1)
+    assert story.statuses("backup")[1:3] == ["skipped:excluded", "failed:exit"]
+
+
+def test_a_manual_run_starts_although_a_run_waits_whose_window_has_closed(tmp_path: Path) -> None:
+    story = crowd(tmp_path, hours=48)
+    story.add("backup", "once in 21:00-05:00 when ac-power")
+    until(story, "22:00")
+    story.world.clock.advance_ms(8 * HOUR_S * 1000)
+
+    [run] = story.client.run_now("backup")
+
+    assert (run.cause, run.status) == ("manual", "queued")
+    assert story.statuses("backup") == ["skipped:excluded", "queued"]

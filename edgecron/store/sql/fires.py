@@ -25,7 +25,7 @@ from edgecron.store.sql.overlap_replace import (
 )
 from edgecron.store.sql.revisions import load_schedules, note_broken
 from edgecron.store.sql.row_batches import RowBatch, missed_fire, record_missed, shape_of
-from edgecron.store.sql.waiting_rows import deadline_ms
+from edgecron.store.sql.waiting_rows import deadline_ms, give_up_closed
 
 _SKIPPING = frozenset({Overlap.SKIP, Overlap.QUEUE})
 
@@ -55,7 +55,7 @@ class FireWriter:
         machine = NOTHING_KNOWN if claimant is None else claimant.machine
         self._needs = Needs(database, now_ms=now_ms, machine=machine)
         self.has_replaced = False
-        # Fires that were replaced before they started; the caller writes their follow-ups.
+        # Fires that ended before they started; the caller writes their follow-ups.
         self.withdrawn: list[int] = []
         self.broken: list[Broken] = []
         self._rows = RowBatch(database, now_ms=now_ms, fences=fences)
@@ -137,6 +137,9 @@ class FireWriter:
         Returns False if overlap skips the fire.
         """
         key, policies = (schedule_id, *scope), spec.policies
+        has_windows = _has_windows(spec)
+        if has_windows and policies.overlap is not Overlap.ALLOW:
+            self._give_up_closed(key, spec)
         unmet = closes_ms = None
         needs = policies.needs
         if fire.source is not None and split_once_in(fire.source) is not None:
@@ -146,8 +149,9 @@ class FireWriter:
             )
         if needs:
             unmet = self._needs.find_unmet(needs, fire.cause, schedule_id=schedule_id)
-        is_shut = not _may_start(spec, fire, self._now_ms) or (
-            closes_ms is not None and closes_ms <= self._now_ms
+        is_shut = has_windows and (
+            not _may_start(spec, fire, self._now_ms)
+            or (closes_ms is not None and closes_ms <= self._now_ms)
         )
         direct = self._direct and unmet is None and not is_shut
         taken = None
@@ -212,6 +216,26 @@ class FireWriter:
             self._replace(key, spec, by=execution_id, is_owed=unmet is not None or is_shut)
             self._rows.decided.append(new)  # after the runs that it replaced
         return True
+
+    def _give_up_closed(self, key: ScopeKey, spec: ScheduleSpec) -> None:
+        """Skip the runs whose windows have closed, before overlap decides because of them."""
+        occupancy = self._counts.occupancy(key)
+        if not occupancy.queued and not occupancy.retrying:
+            return
+        self._rows.write()  # They are counted again.
+        skipped = give_up_closed(
+            self._database,
+            key,
+            windows=windows_of(spec.policies, spec.timezone),
+            timezone=spec.timezone,
+            now_ms=self._now_ms,
+        )
+        for one in skipped:
+            self._rows.decided.append(one)
+            self.withdrawn.append(one.execution_id)
+            self.broken += give_back_unmet(self._database, one.execution_id, now_ms=self._now_ms)
+        if skipped:
+            self._counts.count_anew(key)
 
     def _takes_over(self, key: ScopeKey, spec: ScheduleSpec, fire: Fire) -> bool:
         """Whether a live fire might take over the only active run, a waiting catch-up."""
@@ -295,12 +319,17 @@ def overlapped(fire: Fire, before: Missed | None) -> Missed:
     )
 
 
+def _has_windows(spec: ScheduleSpec) -> bool:
+    """Whether runs of a schedule can start at some times only."""
+    policies = spec.policies
+    if policies.between or policies.not_between or policies.except_days:
+        return True
+    return any(map(split_once_in, spec.triggers))
+
+
 def _may_start(spec: ScheduleSpec, fire: Fire, now_ms: int) -> bool:
     """Whether the windows of a schedule let a fire start now."""
-    policies = spec.policies
-    if not (policies.between or policies.not_between or policies.except_days):
-        return True  # Nearly every fire.
-    windows = windows_of(policies, spec.timezone)
+    windows = windows_of(spec.policies, spec.timezone)
     if windows is None or fire.cause is Cause.MANUAL:
         return True
     return windows.may_start(fire.due_ms, now_ms=now_ms)

@@ -175,12 +175,13 @@ def _find_keyed(
 
 
 def _write_fire(database: Connection, schedule: Schedule, fire: Fire, now_ms: int) -> list[Decided]:
-    """Write a fire; return its rows, one for each scope, without those that it replaces."""
+    """Write a fire; return its rows, one for each scope, without the ends of earlier runs."""
     counts = RunCounts(database, None, now_ms=now_ms)
     writer = FireWriter(database, None, counts, now_ms=now_ms, direct=False)
     writer.write(schedule.id, schedule.revision, schedule.spec, fires=(fire,))
     follow_up_replaced(database, writer, now_ms=now_ms)
-    return [one for one in writer.decided if one.reason is not Reason.REPLACED]
+    earlier = (Reason.REPLACED, Reason.EXCLUDED)
+    return [one for one in writer.decided if one.reason not in earlier]
 
 
 # A row that ends keeps its flags (why its time was missed, or which range it covers), but not the

@@ -16,6 +16,7 @@ from edgecron.planning.admission import (
     may_start_queued,
     running_limit,
 )
+from edgecron.planning.windows import has_closed
 from edgecron.store.contract import (
     STALE_MS,
     Broken,
@@ -244,9 +245,13 @@ class _Filler:
 
     def _start_or_wait(self, row: QueuedRow) -> None:
         """Start a row if its conditions are met now; otherwise let it wait, or give it up."""
-        if row.closes_ms is not None and row.closes_ms <= self._now_ms:
+        if self._has_closed(row):
             if self._may_give_up:
-                self._note(give_up_excluded(self._database, row, now_ms=self._now_ms))
+                self._note(
+                    give_up_excluded(
+                        self._database, row.execution_id, row.closes_ms, now_ms=self._now_ms
+                    )
+                )
             return
         if not self._is_open_for(row):
             self._wait_for_window(row)
@@ -290,6 +295,16 @@ class _Filler:
             self.has_replaced = self.has_replaced or ended.has_replaced
             self._has_followers = self._has_followers or bool(ended.decided)
 
+    def _has_closed(self, row: QueuedRow) -> bool:
+        return has_closed(
+            row.windows,
+            row.closes_ms,
+            plan_ms=row.plan_ms,
+            due_ms=row.due_ms,
+            cause=row.cause,
+            now_ms=self._now_ms,
+        )
+
     def _is_open_for(self, row: QueuedRow) -> bool:
         """Whether the windows of its schedule let a row start now. A manual run needs none."""
         if row.windows is None or row.cause is Cause.MANUAL:
@@ -297,18 +312,11 @@ class _Filler:
         return row.windows.may_start(row.due_ms, now_ms=self._now_ms)
 
     def _wait_for_window(self, row: QueuedRow) -> None:
-        """Let a row wait until a window opens; give it up if it has waited for one before."""
+        """Let a row wait until the next window opens."""
         assert row.windows is not None
         opens_ms = row.windows.next_open_ms(self._now_ms)
-        has_waited = (
-            row.due_ms != row.plan_ms
-            and row.windows.span_at(row.due_ms).start_ms == row.due_ms
-            and row.cause is not Cause.RETRY
-        )
-        if self._may_give_up and (opens_ms is None or has_waited):
-            self._note(give_up_excluded(self._database, row, now_ms=self._now_ms))
-        elif opens_ms is not None:
-            self._note(wait_for_window(self._database, row, opens_ms=opens_ms))
+        assert opens_ms is not None
+        self._note(wait_for_window(self._database, row, opens_ms=opens_ms))
 
 
 def _start(

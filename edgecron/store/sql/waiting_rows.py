@@ -13,11 +13,12 @@ from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
 from edgecron.model.conditions import Condition, find_of_machine, needs_of_fire
 from edgecron.model.machine_conditions import Kind
+from edgecron.planning.windows import Windows, closing_ms, has_closed
 from edgecron.store.contract import Decided, QueuedRow, Waited
 from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.due import IS_DELAYED
 from edgecron.store.sql.history import find_usual_ms
-from edgecron.store.sql.limits import Needs
+from edgecron.store.sql.limits import Needs, ScopeKey
 from edgecron.store.sql.rows import needs_of
 
 _MOST_EXPIRED = 250  # rows that one transaction gives up; the next takes more
@@ -84,12 +85,46 @@ def wait_for_window(database: Connection, row: QueuedRow, *, opens_ms: int) -> D
     )
 
 
-def give_up_excluded(database: Connection, row: QueuedRow, *, now_ms: int) -> Decided:
-    """Skip a row that could not start in its window."""
+def give_up_excluded(
+    database: Connection, execution_id: int, closes_ms: int | None, *, now_ms: int
+) -> Decided:
+    """Skip a row that could not start in its window; that of its trigger closes at `closes_ms`."""
     message = "it could not start in the window for which it waited"
-    if row.closes_ms is not None:
+    if closes_ms is not None:
         message = "it could not start before its window closed"
-    return _skip(database, row.execution_id, Reason.EXCLUDED, message, now_ms)
+    return _skip(database, execution_id, Reason.EXCLUDED, message, now_ms)
+
+
+def give_up_closed(
+    database: Connection,
+    key: ScopeKey,
+    *,
+    windows: Windows | None,
+    timezone: str | None,
+    now_ms: int,
+) -> list[Decided]:
+    """Skip the rows of a schedule and scope whose windows have closed: see `has_closed`."""
+    rows = database.rows(
+        """SELECT id, cause, plan_at, due_at, iif(fire_key = '', trigger_text, NULL)
+           FROM executions INDEXED BY executions_active
+           WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
+               AND status = 'queued' AND status IN ('queued', 'running')
+               AND waiting_for IS NULL ORDER BY id""",
+        {"schedule": key[0], "kind": key[1], "scope": key[2]},
+    )
+    skipped = []
+    for execution_id, cause, plan_ms, due_ms, source in rows:
+        closes_ms = closing_ms(source, plan_ms, fire_key="", timezone=timezone)
+        if has_closed(
+            windows,
+            closes_ms,
+            plan_ms=plan_ms,
+            due_ms=due_ms,
+            cause=Cause(cause),
+            now_ms=now_ms,
+        ):
+            skipped.append(give_up_excluded(database, execution_id, closes_ms, now_ms=now_ms))
+    return skipped
 
 
 def wake_for_success(database: Connection, schedule: str) -> int:
