@@ -42,7 +42,7 @@ from edgecron.cli.schedule_arguments import (
 from edgecron.cli.session import Session
 from edgecron.model.choices import Status
 from edgecron.model.conditions import find_of_machine
-from edgecron.model.listing import RunChoice
+from edgecron.model.listing import NO_TIMES_LEFT, RunChoice
 from edgecron.model.machine_conditions import Kind
 from edgecron.model.options import NO_NOTICES, Policies
 from edgecron.model.schedule import Schedule, ScheduleSpec
@@ -107,6 +107,7 @@ def run(cli: Session, args: Namespace) -> int:
     warn_of(cli, args, triggers, spec.job)
     warn_of_gap(cli, schedule)
     warn_of_jitter(cli, schedule)
+    warn_of_windows(cli, schedule)
     warn_of_zone(cli, schedule)
     warn_of_missing(cli, [schedule.spec])
     cli.warn_without_engine(client)
@@ -173,11 +174,14 @@ def warn_of_jitter(cli: Session, schedule: Schedule) -> None:
 
 
 def warn_of_windows(cli: Session, schedule: Schedule) -> None:
-    """Warn if the windows of a schedule are too short for its usual run."""
+    """Warn if no time of a schedule is within its windows, or if its usual run is longer."""
+    if schedule.is_excluded:
+        cli.warn(f"schedule {schedule.name} has {NO_TIMES_LEFT}")
+        return
+    if not schedule.spec.has_windows:
+        return
     client = cli.client()
     timing = timing_of(schedule.spec, client.triggers(schedule), seed=b"")
-    if timing.windows is None and not timing.once_in:
-        return
     succeeded = RunChoice(statuses=(Status.SUCCESS,))
     runs = client.history(schedule.name, choice=succeeded, limit=_LAST_RUNS)
     durations_ms = [run.duration_ms for run in runs if run.duration_ms is not None]

@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidDocument, UsageError
-from edgecron.base.window_texts import split_once_in
 from edgecron.cli.add import warn_of_jitter, warn_of_missing, warn_of_windows
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.plans import (
@@ -249,12 +248,10 @@ def _warn_of_times(cli: Session, client: Client, steps: Collection[Step]) -> Non
         is_new = step.action in (Action.CREATE, Action.CHANGE)
         if not is_new or step.wanted is None:
             continue
-        policies = step.wanted.spec.policies
-        if policies.jitter_s:
-            warn_of_jitter(cli, client.schedule(step.name))
-        has_windows = policies.between or policies.not_between or policies.except_days
-        if has_windows or any(map(split_once_in, step.wanted.spec.triggers)):
-            warn_of_windows(cli, client.schedule(step.name))
+        if step.wanted.spec.policies.jitter_s or step.wanted.spec.has_windows:
+            schedule = client.schedule(step.name)
+            warn_of_jitter(cli, schedule)
+            warn_of_windows(cli, schedule)
 
 
 def _warn_of_secrets(cli: Session, document: Document) -> None:

@@ -77,6 +77,8 @@ if TYPE_CHECKING:
 
 TAKES_ARGV = True
 USAGE = "NAME [options] [-- COMMAND...]"
+# Keys by which the times in the windows of a schedule can change.
+_OF_WINDOWS = {*TRIGGERS, "between", "not_between", "except", "timezone", "from", "until"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -125,7 +127,7 @@ def run(cli: Session, args: Namespace) -> int:
         warn_of_gap(cli, schedule)
     if triggers or args.jitter is not None:
         warn_of_jitter(cli, schedule)
-    if triggers or any((args.between, args.not_between, getattr(args, "except"))):
+    if triggers or _OF_WINDOWS.intersection(one.key for one in changes):
         warn_of_windows(cli, schedule)
     if triggers or args.tz is not None:
         warn_of_zone(cli, schedule)
@@ -399,4 +401,5 @@ def _put_changed(cli: Session, schedule: Schedule, changes: tuple[FieldChange, .
         warn_of_missing(cli, [schedule.spec])
     if keys & {"jitter", *TRIGGERS}:
         warn_of_jitter(cli, schedule)
+    if keys & _OF_WINDOWS:
         warn_of_windows(cli, schedule)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
 
+NO_TIMES_LEFT = "no more times within its windows"
+
 
 class Idle(StrEnum):
     """Why a schedule has no next time."""
@@ -148,7 +150,7 @@ def idle_words(standing: Standing, *, now: datetime) -> str | None:
         Idle.BOOT: "at boot",
         Idle.DEMAND: "on demand",
         Idle.DONE: f"{done}: no more times",
-        Idle.EXCLUDED: f"{done}: no more times within its windows",
+        Idle.EXCLUDED: f"{done}: {NO_TIMES_LEFT}",
         Idle.NO_NEXT: "missing; an engine will compute it",
     }[idle]
 

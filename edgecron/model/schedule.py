@@ -10,6 +10,7 @@ from edgecron.base.checks import check_aware_or_none, check_name, check_range, c
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import format_instant
 from edgecron.base.values import NamedTuple, dataclass, field
+from edgecron.base.window_texts import split_once_in
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Status, WhileLost
 from edgecron.model.conditions import needs_of_fire
 from edgecron.model.engine import offer_of
@@ -56,6 +57,14 @@ class ScheduleSpec:
             self._check_function()
         if self.from_at is not None or self.until_at is not None:
             self._check_bounds()
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether runs can start at some times only."""
+        policies = self.policies
+        if policies.between or policies.not_between or policies.except_days:
+            return True
+        return any(map(split_once_in, self.triggers))
 
     @property
     def all_needs(self) -> tuple[str, ...]:

@@ -107,3 +107,38 @@ def test_an_import_takes_policies_and_leaves_the_rest_to_the_crontab(
     [shown] = edgecron("show", backup["name"], "--json").json
     assert shown["cwd"] is None
     assert again.json == []
+
+
+NEVER = "warning: schedule noon has no more times within its windows\n"
+
+
+def test_each_way_to_write_a_schedule_says_that_its_windows_exclude_all_times(
+    edgecron: Edgecron, settings: Settings, tmp_path: Path
+) -> None:
+    noon = ("noon", "--cron", "0 12 * * *")
+    night = ("--between", "21:00-05:00")
+    file = tmp_path / "file"
+    file.write_text(
+        '[schedules.noon]\ncron = "0 12 * * *"\nnot_between = "9:00-17:00"\nshell = "x"\n'
+    )
+    edgecron("add", *noon, "--shell", "date")
+    edited = edgecron("edit", "noon", *night)
+    same = edgecron("edit", "noon", "--timeout", "1h")
+    applied = edgecron("apply", str(file))
+    edgecron("rm", "noon")
+
+    with_boot = edgecron("add", *noon, "--on-boot", *night, "--shell", "date")
+    edgecron("rm", "noon")
+
+    for said in (edited, applied, with_boot):
+        assert (said.code, said.err.count(NEVER)) == (0, 1), said
+    assert NEVER not in same.err
+
+    settings.write_user('[defaults]\nbetween = "21:00-05:00"\n')
+    file.write_text("0 12 * * * noon\n")
+    refused = [
+        edgecron("add", *noon, "--shell", "date"),
+        edgecron("import", "crontab", str(file), "--again"),
+    ]
+    for said in refused:
+        assert "schedule 'noon' would never run: its windows exclude all its times" in said.err

@@ -137,7 +137,7 @@ class FireWriter:
         Returns False if overlap skips the fire.
         """
         key, policies = (schedule_id, *scope), spec.policies
-        has_windows = _has_windows(spec)
+        has_windows = spec.has_windows
         if has_windows and policies.overlap is not Overlap.ALLOW:
             self._give_up_closed(key, spec)
         unmet = closes_ms = None
@@ -317,14 +317,6 @@ def overlapped(fire: Fire, before: Missed | None) -> Missed:
     return Missed(
         from_ms=first_ms, to_ms=fire.plan_ms, count=count, reason=Reason.OVERLAP, source=source
     )
-
-
-def _has_windows(spec: ScheduleSpec) -> bool:
-    """Whether runs of a schedule can start at some times only."""
-    policies = spec.policies
-    if policies.between or policies.not_between or policies.except_days:
-        return True
-    return any(map(split_once_in, spec.triggers))
 
 
 def _may_start(spec: ScheduleSpec, fire: Fire, now_ms: int) -> bool:
