@@ -98,6 +98,15 @@ def cpu_s_of(pid: int) -> float:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
+def stolen_s() -> float:
+    """How long this machine's processors had to wait since its start, because its host ran others.
+
+    `steal` in proc(5): 0 on a machine that is not virtual.
+    """
+    first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
+    return int(first.split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
 def wakes_of(pid: int) -> int:
     """How often it went to sleep by itself."""
     text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")

@@ -15,7 +15,7 @@ import apsw
 
 from edgecron.base.clock import SystemClock
 from tests.bench.machine import Setting
-from tests.bench.processes import cpu_s_of, daemon, memory_kb_of, watchers_of
+from tests.bench.processes import cpu_s_of, daemon, memory_kb_of, stolen_s, watchers_of
 from tests.bench.schedules import command_spec, make
 from tests.bench.table import Row, at_least, at_most
 from tests.bench.timing import percentile
@@ -28,14 +28,16 @@ STARTED_MS = 2_000  # by then a run has started, or it counts as one that did no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Lateness of each start in ms; every ten seconds, the size of the database and the memory in
-    MB; processor time in ms of each start."""
+    """Lateness of each start in ms; every ten seconds, its p99, and the size of the database and
+    the memory in MB; processor time in ms of each start, and in s what the host took meanwhile."""
 
     late_ms: list[float]
+    p99s: list[float]
     sizes: list[float]
     memory: list[float]
     engine_ms: float
     watchers_ms: float
+    stolen_s: float
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -93,7 +95,9 @@ def _words(late_ms: list[float]) -> str:
 def _costs(seen: Seen) -> str:
     return (
         f"processor time of a start: engine {seen.engine_ms:.2f} ms,"
-        f" supervisor and guardian {seen.watchers_ms:.2f} ms"
+        f" supervisor and guardian {seen.watchers_ms:.2f} ms;"
+        f" p99 of each ten seconds: median {percentile(seen.p99s, 0.5):.0f} ms,"
+        f" largest {max(seen.p99s):.0f} ms; the host took {seen.stolen_s:.1f} s of the processors"
     )
 
 
@@ -117,10 +121,12 @@ def _measure(setting: Setting, seconds: int, *, apart_ms: int) -> Seen:
 
 def _watch(database: Path, engine: int, seconds: int) -> Seen:
     late_ms: list[float] = []
+    p99s: list[float] = []
     sizes: list[float] = []
     memory: list[float] = []
     family = [engine, *watchers_of(database)]
     began_s, before = time.monotonic(), [cpu_s_of(pid) for pid in family]
+    stolen_before_s = stolen_s()
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
     connection.set_busy_timeout(30_000)
     seen_ms = SystemClock().now_ms()
@@ -134,7 +140,10 @@ def _watch(database: Path, engine: int, seconds: int) -> Seen:
                WHERE due_at >= ? AND due_at < ? AND started_at IS NOT NULL""",
             (seen_ms, until_ms),
         )
-        late_ms += [float(str(row[0])) for row in found]
+        some_ms = [float(str(row[0])) for row in found]
+        late_ms += some_ms
+        if some_ms:
+            p99s.append(percentile(some_ms, 0.99))
         seen_ms = until_ms
         files = (database, database.with_name(database.name + "-wal"))
         sizes.append(sum(file.stat().st_size for file in files if file.exists()) / 1e6)
@@ -146,8 +155,10 @@ def _watch(database: Path, engine: int, seconds: int) -> Seen:
     ]
     return Seen(
         late_ms=late_ms,
+        p99s=p99s,
         sizes=sizes,
         memory=memory,
         engine_ms=used_ms[0],
         watchers_ms=sum(used_ms[1:]),
+        stolen_s=stolen_s() - stolen_before_s,
     )
