@@ -88,7 +88,8 @@ def find_set_back(
         """SELECT id, at FROM (
                SELECT id, max(coalesce(last_enqueued_at, 0), coalesce(repeats_since, updated_at))
                    AS at
-               FROM schedules WHERE next_plan_at IS NOT NULL AND id BETWEEN :first AND :last)
+               FROM schedules WHERE next_plan_at IS NOT NULL AND
+                   id BETWEEN :first AND :last) AS written
            WHERE at > :now""",
         {"now": read_now() + _AHEAD_MS, "first": ids.start, "last": ids.stop - 1},
     )
@@ -151,7 +152,7 @@ def find_times(database: Connection, schedule_ids: Sequence[int]) -> list[KeptTi
     return _kept(
         database,
         """AND next_plan_at IS NOT NULL
-           AND id IN (SELECT w.value FROM json_each(:wanted) AS w)""",
+           AND id IN (SELECT CAST(w.value AS BIGINT) FROM json_each(:wanted) AS w)""",
         {"wanted": json.dumps(list(schedule_ids))},
     )
 

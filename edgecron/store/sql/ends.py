@@ -65,15 +65,17 @@ _COUNT = """UPDATE schedules SET last_execution_id = :execution, last_status = :
         last_success_at = iif(:status = 'success',
             max(coalesce(last_success_at, :finished), :finished), last_success_at),
         run_count = run_count + :count,
-        success_count = success_count + :count * (:status = 'success'),
-        failed_count = failed_count + :count * (:status = 'failed'),
-        cancelled_count = cancelled_count + :count * (:status = 'cancelled'),
-        interrupted_count = interrupted_count + :count * (:status = 'interrupted'),
+        success_count = success_count + iif(:status = 'success', :count, 0),
+        failed_count = failed_count + iif(:status = 'failed', :count, 0),
+        cancelled_count = cancelled_count + iif(:status = 'cancelled', :count, 0),
+        interrupted_count = interrupted_count + iif(:status = 'interrupted', :count, 0),
         duration_counts = iif(:took IS NULL, duration_counts, json_set(
-            duration_counts, :took, coalesce(duration_counts ->> :took, 0) + :count)),
+            duration_counts, :took,
+            coalesce(CAST(duration_counts ->> :took AS BIGINT), 0) + :count)),
         duration_sum_ms = duration_sum_ms + coalesce(:duration, 0),
         late_counts = iif(:started IS NULL, late_counts, json_set(
-            late_counts, :started, coalesce(late_counts ->> :started, 0) + :count)),
+            late_counts, :started,
+            coalesce(CAST(late_counts ->> :started AS BIGINT), 0) + :count)),
         late_sum_ms = late_sum_ms + coalesce(:late, 0)
     WHERE id = :id"""
 _ALIKE = ("id", "status", "took", "started")  # of runs that one statement can count
@@ -212,7 +214,8 @@ def _find_unfollowed(database: Connection, outcomes: Sequence[Outcome]) -> dict[
     return dict(
         database.rows(
             """SELECT e.id, e.attempt >= e.max_attempts
-               FROM json_each(:ids) AS w CROSS JOIN executions AS e ON e.id = w.value
+               FROM json_each(:ids) AS w CROSS JOIN executions AS e
+                   ON e.id = CAST(w.value AS BIGINT)
                JOIN schedules AS s ON s.id = e.schedule_id
                WHERE (s.after_end_ms IS NULL OR s.deleted_at IS NOT NULL)
                    AND NOT EXISTS (SELECT 1 FROM schedule_upstreams WHERE upstream = s.name)""",

@@ -265,7 +265,7 @@ def _note_vanished(database: Connection, queue: str, now_ms: int) -> None:
                SELECT o.value FROM counting AS c, json_each(c.offers) AS o)
            UPDATE schedules SET vanished_at = iif(vanished_at IS NULL, :now, NULL)
            WHERE queue = :queue AND queue != 'command' AND deleted_at IS NULL
-               AND (vanished_at IS NULL) != ({OFFER.format(of="")} IN offered
+               AND (vanished_at IS NULL) != ({OFFER.format(of="")} IN (SELECT offer FROM offered)
                    OR EXISTS (SELECT 1 FROM counting AS c WHERE c.offers IS NULL))""",
         {"queue": queue, "now": now_ms},
     )

@@ -106,7 +106,7 @@ def find_bounds(database: Connection) -> RunBounds:
 def _rows_of(database: Connection, ids: list[int]) -> list[tuple[Any, ...]]:
     return database.rows(
         f"""SELECT {COLUMNS} {FROM}
-            WHERE e.id IN (SELECT value FROM json_each(:ids))""",
+            WHERE e.id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))""",
         {"ids": json.dumps(ids)},
     )
 
@@ -149,7 +149,7 @@ def _walk(
         params["schedule"] = ids[0]
     elif ids is not None:
         # The plus keeps SQLite from sorting all their runs.
-        wheres.append("+e.schedule_id IN (SELECT value FROM json_each(:schedules))")
+        wheres.append("+e.schedule_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:schedules))")
         params["schedules"] = json.dumps(list(ids))
     where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
     index = _index(statuses, is_by_schedule="schedule" in params)
@@ -250,7 +250,7 @@ def find_runs_by_id(database: Connection, ids: Sequence[int]) -> list[Execution]
         return []
     return _find_readable(
         database,
-        f"{FROM} WHERE e.id IN (SELECT value FROM json_each(:ids)) ORDER BY e.id",
+        f"{FROM} WHERE e.id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids)) ORDER BY e.id",
         {"ids": json.dumps(list(ids))},
     )
 

@@ -34,7 +34,7 @@ _COUNT = f"""SELECT schedule_id, scope_kind, scope_id,
         count(*) FILTER (WHERE status = 'queued' AND cause NOT IN ('retry', 'backfill')
             AND NOT (cause = 'manual' AND {IS_DELAYED})),
         count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
-            AND fire_key NOT GLOB 'backfill:*'),
+            AND fire_key NOT LIKE 'backfill:%'),
         count(*) FILTER (WHERE status = 'running' AND cause = 'catch_up'
             OR cause = 'retry' AND fire_key = '' AND EXISTS (SELECT 1
                 FROM executions AS f WHERE f.schedule_id = executions.schedule_id
@@ -43,16 +43,17 @@ _COUNT = f"""SELECT schedule_id, scope_kind, scope_id,
                     AND f.plan_at = executions.plan_at AND f.fire_key = ''
                     AND f.attempt = 1 AND f.cause = 'catch_up')),
         count(*) FILTER (WHERE status = 'running' AND (cause = 'backfill'
-            OR cause = 'retry' AND fire_key GLOB 'backfill:*')),
+            OR cause = 'retry' AND fire_key LIKE 'backfill:%')),
         count(*) FILTER (WHERE status = 'queued' AND cause = 'retry'
-            AND fire_key GLOB 'backfill:*')
+            AND fire_key LIKE 'backfill:%')
     FROM """
 _OF_SCHEDULES = """executions INDEXED BY executions_active
     WHERE {which} AND status IN ('queued', 'running')
-        AND schedule_id IN (SELECT value FROM json_each(:of))
+        AND schedule_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:of))
     GROUP BY schedule_id, scope_kind, scope_id"""
 _OF_KEYS = """json_each(:of) AS w CROSS JOIN executions INDEXED BY executions_active
-        ON schedule_id = w.value ->> 0 AND scope_kind = w.value ->> 1 AND scope_id = w.value ->> 2
+        ON schedule_id = CAST(w.value ->> 0 AS BIGINT) AND scope_kind = w.value ->> 1
+            AND scope_id = w.value ->> 2
     WHERE {which} AND status IN ('queued', 'running')
     GROUP BY w.rowid"""
 _RUNNING, _QUEUED = "status = 'running'", "status = 'queued'"

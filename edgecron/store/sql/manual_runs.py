@@ -242,10 +242,10 @@ def find_covered(
 ) -> dict[int, bool]:
     """Return the plan times in [from, to] with a success (True) or an active row (False)."""
     rows = database.rows(
-        """SELECT plan_at, max(status = 'success') FROM executions
+        """SELECT plan_at, max(iif(status = 'success', 1, 0)) FROM executions
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
                AND plan_at BETWEEN :from AND :to
-               AND (fire_key = '' OR fire_key GLOB 'backfill:*')
+               AND (fire_key = '' OR fire_key LIKE 'backfill:%')
                AND status IN ('success', 'queued', 'running')
            GROUP BY plan_at""",
         {
@@ -302,12 +302,12 @@ def _queue_one(
                cause, trigger_text, due_at, max_attempts, queue, priority, status, queued_at)
            SELECT :schedule, :revision, :kind, :scope, :plan,
                'backfill:' || (1 + coalesce(max(CAST(substr(fire_key, 10) AS INTEGER))
-                   FILTER (WHERE fire_key GLOB 'backfill:*'), 0)),
+                   FILTER (WHERE fire_key LIKE 'backfill:%'), 0)),
                'backfill', :source, :now, :max_attempts, :queue, :priority, 'queued', :now
            FROM executions
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
-               AND plan_at = :plan AND (fire_key = '' OR fire_key GLOB 'backfill:*')
-           HAVING coalesce(max(status IN ('success', 'queued', 'running')), 0) = 0
+               AND plan_at = :plan AND (fire_key = '' OR fire_key LIKE 'backfill:%')
+           HAVING coalesce(max(iif(status IN ('success', 'queued', 'running'), 1, 0)), 0) = 0
            RETURNING id""",
         {
             "schedule": schedule.id,

@@ -186,7 +186,8 @@ def find_incidents(
                            AND now.schedule_id = i.schedule_id)
                    WHEN 'late' THEN e.status IS 'queued' ELSE e.status IS 'running' END
            FROM incidents AS i LEFT JOIN executions AS e ON e.id = i.execution_id
-           WHERE i.schedule_id IN (SELECT value FROM json_each(:ids)) OR i.remind_at <= :now""",
+           WHERE i.schedule_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
+               OR i.remind_at <= :now""",
         {"ids": json.dumps(sorted(set(schedule_ids))), "now": now_ms},
     )
     return {

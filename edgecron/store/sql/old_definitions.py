@@ -90,9 +90,9 @@ def remove_revisions(database: Connection, schedule_id: int, revisions: Sequence
         """UPDATE schedule_revisions AS r SET known_until = n.at
            FROM schedule_revisions AS n
            WHERE r.schedule_id = :id AND r.known_until IS NULL
-               AND r.revision NOT IN (SELECT value FROM json_each(:revisions))
+               AND r.revision NOT IN (SELECT CAST(value AS BIGINT) FROM json_each(:revisions))
                AND n.schedule_id = :id
-               AND n.revision IN (SELECT value FROM json_each(:revisions))
+               AND n.revision IN (SELECT CAST(value AS BIGINT) FROM json_each(:revisions))
                AND n.revision = (
                    SELECT min(f.revision) FROM schedule_revisions AS f
                    WHERE f.schedule_id = :id AND f.revision > r.revision)""",
@@ -100,7 +100,8 @@ def remove_revisions(database: Connection, schedule_id: int, revisions: Sequence
     )
     rows = database.returning_all(
         """DELETE FROM schedule_revisions AS r
-           WHERE r.schedule_id = :id AND r.revision IN (SELECT value FROM json_each(:revisions))
+           WHERE r.schedule_id = :id
+               AND r.revision IN (SELECT CAST(value AS BIGINT) FROM json_each(:revisions))
                AND (EXISTS (SELECT 1 FROM schedule_revisions AS f
                        WHERE f.schedule_id = :id AND f.revision > r.revision)
                    OR (SELECT deleted_at FROM schedules WHERE id = :id) IS NOT NULL)
@@ -188,7 +189,7 @@ def delete_schedules(database: Connection, ids: Sequence[int]) -> list[int]:
     """
     gone = database.rows(
         f"""SELECT s.id FROM json_each(:ids) AS w CROSS JOIN schedules AS s
-                ON s.id = w.value WHERE {_FORGETTABLE}""",
+                ON s.id = CAST(w.value AS BIGINT) WHERE {_FORGETTABLE}""",
         {"ids": json.dumps(list(ids))},
     )
     for (schedule_id,) in gone:

@@ -174,7 +174,7 @@ def remove_outputs(database: Connection, ids: Sequence[int], *, now_ms: int) -> 
     with _without_overwriting(database):
         rows = database.returning_all(
             """UPDATE outputs SET encoding = 'raw', chunks = x'', removed_at = :now
-               WHERE execution_id IN (SELECT value FROM json_each(:ids))
+               WHERE execution_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
                    AND removed_at IS NULL RETURNING execution_id""",
             {"ids": json.dumps(list(ids)), "now": now_ms},
         )
@@ -189,9 +189,9 @@ def remove_runs(database: Connection, ids: Sequence[int], *, now_ms: int) -> lis
     with _without_overwriting(database):
         rows = database.rows(
             f"""DELETE FROM executions AS e
-                WHERE e.id IN (SELECT value FROM json_each(:ids)) AND {_REMOVABLE}
+                WHERE e.id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids)) AND {_REMOVABLE}
                 RETURNING id, schedule_id, plan_at,
-                    fire_key = '' OR fire_key GLOB 'backfill:*'""",
+                    fire_key = '' OR fire_key LIKE 'backfill:%'""",
             {"ids": json.dumps(list(ids)), "now": now_ms},
         )
     pruned: dict[int, int] = {}

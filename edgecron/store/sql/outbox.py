@@ -98,7 +98,8 @@ def note_message(database: Connection, ids: Sequence[int], message: str) -> None
     """
     with database.transaction():
         database.change(
-            "UPDATE notices SET message = :message WHERE id IN (SELECT value FROM json_each(:ids))",
+            """UPDATE notices SET message = :message
+               WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))""",
             {"ids": json.dumps(ids), "message": message},
         )
 
@@ -112,7 +113,8 @@ def note_sent(
         database.change(
             """UPDATE notices SET status = 'sent', sent_at = :now, due_at = NULL, error = NULL,
                    tries = tries + 1
-               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
+               WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
+                   AND due_at IS NOT NULL""",
             {"ids": json.dumps(ids), "now": now_ms},
         )
 
@@ -127,7 +129,8 @@ def replace_notices(database: Connection, ids: Sequence[int]) -> None:
 def _replace(database: Connection, ids: Sequence[int]) -> None:
     database.change(
         """UPDATE notices SET status = 'given_up', due_at = NULL, error = :error
-           WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
+           WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
+               AND due_at IS NOT NULL""",
         {"ids": json.dumps(ids), "error": REPLACED},
     )
 
@@ -140,7 +143,8 @@ def note_not_sent(
         database.change(
             """UPDATE notices SET tries = tries + 1, error = :error, due_at = :retry,
                    status = iif(:retry IS NULL, 'given_up', 'waiting')
-               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
+               WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
+                   AND due_at IS NOT NULL""",
             {"ids": json.dumps(ids), "error": error, "retry": retry_ms},
         )
 
@@ -152,7 +156,8 @@ def postpone_notices(
     with database.transaction():
         database.change(
             """UPDATE notices SET status = iif(:held, 'held', status), due_at = :until
-               WHERE id IN (SELECT value FROM json_each(:ids)) AND due_at IS NOT NULL""",
+               WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
+                   AND due_at IS NOT NULL""",
             {"ids": json.dumps(ids), "until": until_ms, "held": is_held},
         )
 
@@ -161,7 +166,7 @@ def drop_notices(database: Connection, ids: Sequence[int]) -> None:
     """Forget notices that have become untrue before they were sent."""
     with database.transaction():
         database.change(
-            "DELETE FROM notices WHERE id IN (SELECT value FROM json_each(:ids))"
+            "DELETE FROM notices WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))"
             " AND sent_at IS NULL",
             {"ids": json.dumps(ids)},
         )
@@ -206,7 +211,7 @@ def find_excess(database: Connection, *, most: int, after_id: int, limit: int) -
         """SELECT id, size FROM (
                SELECT id, length(detail) AS size,
                    row_number() OVER (PARTITION BY rule ORDER BY id DESC) AS place
-               FROM notices WHERE due_at IS NULL)
+               FROM notices WHERE due_at IS NULL) AS final
            WHERE place > :most AND id > :after ORDER BY id LIMIT :limit""",
         {"most": most, "after": after_id, "limit": limit},
     )
@@ -220,7 +225,7 @@ def remove_notices(database: Connection, ids: Sequence[int]) -> list[int]:
     """Remove final notices; their ids. For the caller's transaction."""
     rows = database.rows(
         """DELETE FROM notices WHERE due_at IS NULL
-               AND id IN (SELECT value FROM json_each(:ids)) RETURNING id""",
+               AND id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids)) RETURNING id""",
         {"ids": json.dumps(ids)},
     )
     return [row[0] for row in rows]
@@ -296,10 +301,14 @@ def write_rules(
     with database.transaction():
         database.change("DELETE FROM notify_rules WHERE source = :source", {"source": source})
         database.change_many(
-            """INSERT OR REPLACE INTO notify_rules (name, source, channel, wants_runs, words,
+            """INSERT INTO notify_rules (name, source, channel, wants_runs, words,
                    late_ms, slow_ms, beat_ms, rule)
                VALUES (:name, :source, :channel, :wants_runs, :words, :late_ms, :slow_ms, :beat_ms,
-                   :rule)""",
+                   :rule)
+               ON CONFLICT (name) DO UPDATE SET source = excluded.source,
+                   channel = excluded.channel, wants_runs = excluded.wants_runs,
+                   words = excluded.words, late_ms = excluded.late_ms, slow_ms = excluded.slow_ms,
+                   beat_ms = excluded.beat_ms, rule = excluded.rule, gone_at = NULL""",
             [{**mark, "source": source} for mark in marks],
         )
         database.change("DELETE FROM incidents WHERE rule NOT IN (SELECT name FROM notify_rules)")

@@ -69,7 +69,7 @@ def take_over_catch_up(
         """SELECT id, status, cause, waiting_for FROM executions INDEXED BY executions_active
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
                AND status IN ('queued', 'running')
-               AND NOT (status = 'queued' AND fire_key GLOB 'backfill:*')""",
+               AND NOT (status = 'queued' AND fire_key LIKE 'backfill:%')""",
         names,
     )
     if len(active) != 1 or active[0][1:] != ("queued", "catch_up", None):
@@ -181,7 +181,7 @@ def _find_oldest(
            FROM executions INDEXED BY executions_active
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
                AND status IN ('queued', 'running') AND id != :by
-               AND fire_key NOT GLOB 'backfill:*'
+               AND fire_key NOT LIKE 'backfill:%'
                AND NOT (:spares_late AND cause = 'catch_up')
                AND NOT (status = 'queued' AND cause = 'manual' AND {IS_DELAYED})
            ORDER BY status != 'queued', id""",

@@ -102,7 +102,7 @@ def _still_late(
         row[0]
         for row in database.rows(
             f"""SELECT e.id FROM json_each(:ids) AS j
-                CROSS JOIN executions AS e ON e.id = j.value
+                CROSS JOIN executions AS e ON e.id = CAST(j.value AS BIGINT)
                 CROSS JOIN schedules AS s ON s.id = e.schedule_id WHERE {_IS_LATE}""",
             {"ids": json.dumps([id_ for id_, _ in rows]), "now": now_ms},
         )
@@ -132,14 +132,15 @@ def _find_late_order(
                WHERE {_IS_LATE} AND e.status IN ('queued', 'running')
                    AND e.queue IN (SELECT value FROM json_each(:queues))
                    AND (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
-                       (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:full))
+                       (SELECT CAST(value ->> 0 AS BIGINT), value ->> 1, value ->> 2
+                        FROM json_each(:full))
                    AND (e.schedule_id, e.scope_kind, e.scope_id, e.cause) NOT IN
-                       (SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3
+                       (SELECT CAST(value ->> 0 AS BIGINT), value ->> 1, value ->> 2, value ->> 3
                         FROM json_each(:stuck))
                WINDOW in_turn AS (
                    PARTITION BY e.schedule_id, e.scope_kind, e.scope_id
                    ORDER BY e.priority DESC, iif(s.catch_up = 'all' OR e.cause = 'backfill',
-                       e.plan_at, -e.plan_at), e.id))
+                       e.plan_at, -e.plan_at), e.id)) AS late
            WHERE turn <= :turns
            ORDER BY first_priority DESC, backlog, first_due_at DESC, first_id, turn LIMIT :limit""",
         {
@@ -164,11 +165,12 @@ _OF_EACH = 8  # rows of each other schedule that are read behind a full first pa
 _BLOCKED = {
     "causes": "AND e.cause NOT IN (SELECT value FROM json_each(:causes))",
     "late": """AND (e.cause NOT IN ('catch_up', 'backfill')
-        OR e.id IN (SELECT value FROM json_each(:late)))""",
+        OR e.id IN (SELECT CAST(value AS BIGINT) FROM json_each(:late)))""",
     "keys": """AND (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
-        (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:keys))""",
+        (SELECT CAST(value ->> 0 AS BIGINT), value ->> 1, value ->> 2 FROM json_each(:keys))""",
     "backfills": """AND (e.cause != 'backfill' OR (e.schedule_id, e.scope_kind, e.scope_id) NOT IN
-        (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:backfills)))""",
+        (SELECT CAST(value ->> 0 AS BIGINT), value ->> 1, value ->> 2
+            FROM json_each(:backfills)))""",
     "groups": """AND (s.group_name IS NULL
         OR s.group_name NOT IN (SELECT value FROM json_each(:groups)))""",
 }
@@ -182,7 +184,7 @@ _REVISION = f"""iif(e.revision = s.revision OR e.queue != s.queue OR e.queue = '
             AND r.revision = {snapshot_of("s.id", "e.revision")}), e.revision))"""
 _ROW = f"""e.id, e.schedule_id, {_REVISION}, e.scope_kind, e.scope_id, e.cause, e.priority,
     e.due_at, s.overlap, s.max_running, s.group_name, s.needs, s.needs_deadline_s,
-    e.fire_key GLOB 'backfill:*', e.plan_at,
+    e.fire_key LIKE 'backfill:%', e.plan_at,
     iif(e.fire_key = '', e.trigger_text, NULL),
     s.between_times, s.not_between_times, s.except_days, s.timezone"""
 _IS_OPEN = """(e.cause = 'manual' OR (s.enabled AND s.deleted_at IS NULL
@@ -332,7 +334,7 @@ def _find_others(
                WHERE status = 'queued' AND status IN ('queued', 'running')
                    AND schedule_id = waiting.id AND queue = :queue AND waiting_for IS NULL
                    AND priority = :priority AND due_at <= :now LIMIT {_OF_EACH})
-           WHERE waiting.id NOT IN (SELECT value FROM json_each(:seen))
+           WHERE waiting.id NOT IN (SELECT CAST(value AS BIGINT) FROM json_each(:seen))
                {blocked.sql()} {offered}
                AND {_IS_OPEN}
            ORDER BY e.due_at, e.id LIMIT {_PAGE}""",

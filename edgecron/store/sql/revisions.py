@@ -53,12 +53,13 @@ def snapshot_of(schedule_id: str, revision: str) -> str:
         WHERE f.schedule_id = {schedule_id} AND f.revision <= {revision})"""
 
 
-_FIND = f"""SELECT w.value ->> 0, w.value ->> 1, r.snapshot, (
+_WANTED = ("CAST(w.value ->> 0 AS BIGINT)", "CAST(w.value ->> 1 AS BIGINT)")
+_FIND = f"""SELECT {", ".join(_WANTED)}, r.snapshot, (
         SELECT json_group_array(json_array(scope_kind, scope_id)) FROM schedule_scopes AS c
         WHERE c.schedule_id = r.schedule_id)
     FROM json_each(:wanted) AS w JOIN schedule_revisions AS r
-        ON r.schedule_id = w.value ->> 0
-            AND r.revision = {snapshot_of("w.value ->> 0", "w.value ->> 1")}"""
+        ON r.schedule_id = {_WANTED[0]}
+            AND r.revision = {snapshot_of(*_WANTED)}"""
 _ORIGINS = f"""SELECT s.name, r.origin FROM schedules AS s JOIN schedule_revisions AS r
         ON r.schedule_id = s.id AND r.revision = {snapshot_of("s.id", "s.revision")}
     WHERE s.deleted_at IS NULL"""

@@ -249,10 +249,12 @@ class RowBatch:
                        fire_key, cause, trigger_text, due_at, max_attempts, queue, priority,
                        status, queued_at, claimed_at, heartbeat_at, stale_after, started_at,
                        fence, engine_id, supervisor_id, lease_token, waiting_for, wait_until)
-                   SELECT value ->> 0, :revision, value ->> 1, value ->> 2, :plan, :fire_key,
+                   SELECT CAST(value ->> 0 AS BIGINT), :revision, value ->> 1, value ->> 2,
+                       :plan, :fire_key,
                        :cause, :source, :due, :max_attempts, :queue, :priority, :status, :now,
-                       :claimed, :claimed, :stale, :claimed, value ->> 3, :engine, :supervisor,
-                       substr(:tokens, 1 + :token_size * key, :token_size),
+                       :claimed, :claimed, :stale, :claimed, CAST(value ->> 3 AS BIGINT),
+                       :engine, :supervisor,
+                       substr(:tokens, 1 + :token_size * CAST(key AS BIGINT), :token_size),
                        :waiting_for, :wait_until
                    FROM json_each(:keys) WHERE TRUE
                    ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt)
@@ -291,7 +293,7 @@ class RowBatch:
     def _give_flag(self, execution_ids: list[int], flag: str) -> None:
         self._database.change(
             """UPDATE executions SET flags = json_array(:flag)
-               WHERE id IN (SELECT value FROM json_each(:ids))""",
+               WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))""",
             {"ids": json.dumps(execution_ids), "flag": flag},
         )
 
@@ -299,7 +301,7 @@ class RowBatch:
         # A separate statement: of these fires, only few have a payload or a timeout of their own.
         self._database.change(
             """UPDATE executions SET payload = :payload, timeout_s = :timeout
-               WHERE id IN (SELECT value FROM json_each(:ids))""",
+               WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))""",
             {
                 "ids": json.dumps(execution_ids),
                 "payload": fire.payload,

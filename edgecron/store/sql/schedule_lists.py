@@ -86,7 +86,7 @@ def find_suspects(database: Connection, *, now_ms: int, late_ms: int) -> list[Su
             f"""SELECT schedule_id, min(due_at), id FROM (
                     SELECT schedule_id, due_at, id FROM executions
                     WHERE status = 'queued' AND due_at < :late AND waiting_for IS NULL
-                        AND cause NOT IN ('catch_up', 'backfill') LIMIT {_MOST_WAITING})
+                        AND cause NOT IN ('catch_up', 'backfill') LIMIT {_MOST_WAITING}) AS waiting
                 GROUP BY schedule_id""",
             {"late": late_ms},
         )
@@ -105,7 +105,7 @@ def find_suspects(database: Connection, *, now_ms: int, late_ms: int) -> list[Su
                    OR success_count = 0 AND skipped_count > 0
                        AND run_count <= failed_count + cancelled_count + interrupted_count
                    OR next_run_at < :late
-                   OR id IN (SELECT value FROM json_each(:waiting)))""",
+                   OR id IN (SELECT CAST(value AS BIGINT) FROM json_each(:waiting)))""",
         {"now": now_ms, "late": late_ms, "waiting": json.dumps(list(waiting))},
     ):
         one = Suspect._make(row)
@@ -267,7 +267,7 @@ _SORTED_BY = {
 def find_lines(database: Connection, ids: Sequence[int]) -> list[ScheduleLine]:
     """Return the lines of these schedules, in this order. It skips removed schedules."""
     rest = """FROM schedules
-        WHERE id IN (SELECT value FROM json_each(:ids)) AND deleted_at IS NULL"""
+        WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids)) AND deleted_at IS NULL"""
     lines = {line.id: line for line in _lines(database, rest, {"ids": json.dumps(list(ids))})}
     return [lines[each] for each in ids if each in lines]
 

@@ -147,7 +147,7 @@ def find_last_removed(database: Connection, name: str | None) -> list[tuple[Sche
     states = dict(rows if name is None else rows[:1])
     found = _find(
         database,
-        " WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY name",
+        " WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids)) ORDER BY name",
         {"ids": json.dumps(list(states))},
         read=_read_schedules,
     )
@@ -204,7 +204,7 @@ def find_schedule_page(
     ids = json.dumps([schedule_id for schedule_id, _ in bad])
     names = database.rows(
         """SELECT CAST(name AS BLOB) FROM schedules
-           WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY name""",
+           WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids)) ORDER BY name""",
         {"ids": ids},
     )
     return SchedulePage(found, [name.decode(errors="replace") for (name,) in names])
@@ -283,7 +283,7 @@ def _coming_of(
         # An unreadable schedule must not hide the others: `list` shows it as broken.
         found, _ = _find_readable(
             database,
-            """ WHERE id IN (SELECT value FROM json_each(:ids))
+            """ WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
                 AND next_run_at IS NOT NULL AND enabled""",
             {"ids": json.dumps(wanted)},
             read=_read_schedules,
@@ -429,7 +429,7 @@ def _rows(
     scopes: dict[int, list[tuple[str, str]]] = {row[place]: [] for row in rows}
     for schedule_id, kind, scope_id in database.rows(
         """SELECT schedule_id, scope_kind, scope_id FROM schedule_scopes
-           WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+           WHERE schedule_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
            ORDER BY schedule_id, scope_kind, scope_id""",
         {"ids": json.dumps(list(scopes))},
     ):

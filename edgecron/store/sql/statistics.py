@@ -21,7 +21,7 @@ from edgecron.model.measures import (
 from edgecron.store.sql.connection import Connection
 
 # The counts by step of all schedules, and of those that retention has removed.
-_COUNTS = """SELECT j.key AS step, sum(j.value) AS count
+_COUNTS = """SELECT j.key AS step, sum(CAST(j.value AS BIGINT)) AS count
     FROM (SELECT {of}_counts AS counts FROM schedules {where}
           UNION ALL SELECT {of}_counts FROM meta) AS s
     CROSS JOIN json_each(s.counts) AS j GROUP BY j.key"""
@@ -95,7 +95,7 @@ def keep_measures(database: Connection, schedule_id: int) -> None:
         counts = _COUNTS.format(of=of, where="WHERE id = :id")
         database.change(
             f"""UPDATE meta SET
-                    {of}_counts = (SELECT json_group_object(step, count) FROM ({counts})),
+                    {of}_counts = (SELECT json_group_object(step, count) FROM ({counts}) AS c),
                     {of}_sum_ms = {of}_sum_ms
                         + (SELECT {of}_sum_ms FROM schedules WHERE id = :id)""",
             {"id": schedule_id},
@@ -151,10 +151,11 @@ def find_ended(
     else:
         newest = """json_each(:schedules) AS w CROSS JOIN executions AS e
             WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_by_schedule
-                WHERE schedule_id = w.value AND id >= :first ORDER BY id DESC LIMIT :limit + 1)"""
+                WHERE schedule_id = CAST(w.value AS BIGINT) AND id >= :first
+                ORDER BY id DESC LIMIT :limit + 1)"""
         grown = f"""json_each(:schedules) AS w CROSS JOIN executions AS e
             WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_unwell_by_schedule
-                WHERE schedule_id = w.value AND status = 'skipped' AND id < :first
+                WHERE schedule_id = CAST(w.value AS BIGINT) AND status = 'skipped' AND id < :first
                 ORDER BY id DESC LIMIT {_MOST_GROWN})"""
     params = {
         "schedules": json.dumps(schedule_ids),
@@ -236,7 +237,8 @@ def find_pruned(database: Connection, schedule_ids: Collection[int]) -> dict[int
     return dict(
         database.rows(
             """SELECT id, pruned_until FROM schedules
-               WHERE pruned_until IS NOT NULL AND id IN (SELECT value FROM json_each(:ids))""",
+               WHERE pruned_until IS NOT NULL
+                   AND id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))""",
             {"ids": json.dumps(list(schedule_ids))},
         )
     )

@@ -152,11 +152,11 @@ def find_waited(database: Connection, queues: Sequence[str]) -> list[Waited]:
         for row in database.rows(
             """SELECT DISTINCT w.text, s.id, s.revision
                FROM (SELECT DISTINCT waiting_for AS text,
-                       iif(waiting_for GLOB 'command*' OR waiting_for GLOB 'not:command*',
+                       iif(waiting_for LIKE 'command%' OR waiting_for LIKE 'not:command%',
                            schedule_id, 0) AS of
                    FROM executions INDEXED BY executions_queued
                    WHERE status = 'queued' AND queue = :queue AND waiting_for IS NOT NULL
-                       AND waiting_for NOT GLOB 'success:*') AS w
+                       AND waiting_for NOT LIKE 'success:%') AS w
                LEFT JOIN schedules AS s ON s.id = w.of""",
             {"queue": queue},
         )
