@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
@@ -20,6 +21,7 @@ from edgecron.planning.corrections import ClockState, is_plausible, is_trusted, 
 if TYPE_CHECKING:
     from edgecron.client.engine_health import EngineState
     from edgecron.engine.other_engines import DatabaseCopy
+    from edgecron.engine.state_folder import Doorbells
     from edgecron.model.run import Execution
     from edgecron.planning.retention import Retention
     from edgecron.store.sqlite.reading_store import ReadingStore
@@ -164,14 +166,18 @@ class OpenDatabase:
         """Return the zone that engines last took as local; None before the first engine."""
         return self.store.find_clock_marks().local_timezone
 
+    @cached_property
+    def _doorbells(self) -> Doorbells:
+        from edgecron.engine.state_folder import Doorbells  # Who only reads does not need it.
+
+        return Doorbells(self._state_dir)
+
     def ring(self) -> None:
         """Wake the engines after a change."""
-        from edgecron.engine.state_folder import ring_engines
-
         # The change is done, and engines see it within a minute: an error here would say that the
         # change failed.
         with suppress(OSError):
-            ring_engines(self._state_dir)
+            self._doorbells.ring()
 
     def change_mark(self) -> int:
         """Return a number that changes with each commit of another connection.

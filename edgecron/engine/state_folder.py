@@ -17,6 +17,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, EdgecronError
 from edgecron.base.files import Weakness, find_weakness, has_other_users
 from edgecron.base.forks import reset_in_children
@@ -28,6 +29,7 @@ from edgecron.supervisor.state_files import lock_is_held, prepare_state_dir, tak
 _NO_BELL = (errno.ENOENT, errno.ENXIO, errno.ELOOP, errno.EACCES)
 
 _RING = b"\0"
+_TICK_MS = 2_000  # of the coarsest file system
 NEWCOMER = b"+"  # rung by an engine that has started: the others are to watch it
 
 
@@ -76,18 +78,51 @@ class Doorbell:
         os.close(self._fd)
 
 
-def ring_engines(state_dir: Path, *, but: str | None = None, is_new: bool = False) -> int:
-    """Wake every engine of a database after a commit; how many there were.
+class Doorbells:
+    """The doorbells of a database's engines, for a process that rings them often.
 
-    `but` is the key of our own engine, and `is_new` says that it has just started.
+    It lists the folder again only if the folder has changed.
     """
-    own = None if but is None else _bell_path(state_dir, but).name
-    folder = str(state_dir)  # Joining paths takes longer than ringing.
-    return sum(
-        _ring(f"{folder}/{name}", NEWCOMER if is_new else _RING)
-        for name in list_names(folder)
-        if name.startswith("engine-") and name.endswith(".fifo") and name != own
-    )
+
+    def __init__(self, state_dir: Path) -> None:
+        self._folder = str(state_dir)  # Joining paths takes longer than ringing.
+        self._names: list[str] = []
+        self._listed_ns: int | None = None  # the folder's time of change; None: list again
+
+    def ring(self, *, but: str | None = None, is_new: bool = False) -> int:
+        """Wake every engine of a database after a commit; how many there were.
+
+        `but` is the key of our own engine, and `is_new` says that it has just started.
+        """
+        own = None if but is None else _bell_path(Path(self._folder), but).name
+        return sum(
+            _ring(f"{self._folder}/{name}", NEWCOMER if is_new else _RING)
+            for name in self._list()
+            if name != own
+        )
+
+    def _list(self) -> list[str]:
+        try:
+            changed_ns = os.stat(self._folder).st_mtime_ns
+        except FileNotFoundError:
+            return []
+        if changed_ns != self._listed_ns:
+            now_ms = SystemClock().now_ms()  # Never a test's clock: the folder's time is real.
+            names = list_names(self._folder)
+            self._names = [one for one in names if _is_bell(one)]
+            # Within one tick of the file system, a later change would have the same time.
+            is_settled = changed_ns < (now_ms - _TICK_MS) * 1_000_000
+            self._listed_ns = changed_ns if is_settled else None
+        return self._names
+
+
+def _is_bell(name: str) -> bool:
+    return name.startswith("engine-") and name.endswith(".fifo")
+
+
+def ring_engines(state_dir: Path, *, but: str | None = None, is_new: bool = False) -> int:
+    """Wake every engine of a database once; see `Doorbells.ring`."""
+    return Doorbells(state_dir).ring(but=but, is_new=is_new)
 
 
 def ring_engine(state_dir: Path, key: str) -> bool:

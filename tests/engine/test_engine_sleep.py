@@ -17,7 +17,7 @@ from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable
 from edgecron.client import Client
 from edgecron.engine.events import EventKind
 from edgecron.engine.sleep import NapSleeper, TimerSleeper
-from edgecron.engine.state_folder import ring_engines
+from edgecron.engine.state_folder import Doorbell, Doorbells, ring_engines
 from edgecron.engine.watchdog import FindNext
 from edgecron.model.choices import JobKind, OnShutdown, Status
 from edgecron.model.job import Job
@@ -237,6 +237,38 @@ def test_a_full_doorbell_stops_nobody(sleepy: Sleepy) -> None:
     heard = ring_engines(sleepy.state_dir)
 
     assert heard == 1
+
+
+def test_a_process_that_rings_often_finds_engines_that_come_and_go(tmp_path: Path) -> None:
+    doorbells = Doorbells(tmp_path)
+    first = Doorbell(tmp_path, "first")
+    heard = [doorbells.ring()]
+    # Its next change then has a later time, and the process need not list the folder until then.
+    settled_ns = tmp_path.stat().st_mtime_ns - 3_600 * 10**9
+    os.utime(tmp_path, ns=(settled_ns, settled_ns))
+    heard += [doorbells.ring(), doorbells.ring()]
+
+    second = Doorbell(tmp_path, "second")
+    heard.append(doorbells.ring())
+    first.leave()
+    heard.append(doorbells.ring())
+
+    assert heard == [1, 1, 1, 2, 1]
+    assert second.clear()
+    second.leave()
+
+
+def test_an_engine_that_comes_within_a_tick_of_the_file_system_is_rung(tmp_path: Path) -> None:
+    doorbells = Doorbells(tmp_path)
+    changed_ns = tmp_path.stat().st_mtime_ns
+    assert doorbells.ring() == 0
+    bell = Doorbell(tmp_path, "new")
+    os.utime(tmp_path, ns=(changed_ns, changed_ns))  # as if the tick lasted
+
+    heard = doorbells.ring()
+
+    assert heard == 1
+    bell.leave()
 
 
 @pytest.mark.failure(63)

@@ -73,10 +73,12 @@ def _enqueue(
     database: Connection, wanted: Enqueued, now_ms: int
 ) -> list[int] | EdgecronError | None:
     schedule = wanted.schedule
+    if not wanted.fires:
+        return []
+    if not wanted.is_keyed and all(_always_waits(schedule, one, now_ms) for one in wanted.fires):
+        return _queue(database, schedule, wanted.fires, now_ms) or None
     if not is_unchanged(database, schedule):
         return None
-    if not wanted.is_keyed and all(_always_waits(schedule, one, now_ms) for one in wanted.fires):
-        return _queue(database, schedule, wanted.fires, now_ms)
     ids: list[int] = []
     for fire in wanted.fires:
         found = _find_keyed(database, schedule, fire.fire_key) if wanted.is_keyed else []
@@ -109,7 +111,10 @@ def _always_waits(schedule: Schedule, fire: Fire, now_ms: int) -> bool:
 def _queue(
     database: Connection, schedule: Schedule, fires: Sequence[Fire], now_ms: int
 ) -> list[int]:
-    """Queue fires in each scope of a schedule; the ids of their rows in order."""
+    """Queue fires in each scope of a schedule; the ids of their rows in order.
+
+    None is queued if the schedule was changed or removed since it was read.
+    """
     spec, policies = schedule.spec, schedule.spec.policies
     common = {
         "schedule": schedule.id,
@@ -121,8 +126,9 @@ def _queue(
     found = database.returning_each(
         """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
                cause, payload, due_at, max_attempts, queue, priority, timeout_s, status, queued_at)
-           VALUES (:schedule, :revision, :kind, :scope, :plan, :fire_key, 'manual', :payload, :due,
-               :max_attempts, :queue, :priority, :timeout, 'queued', :now)
+           SELECT id, revision, :kind, :scope, :plan, :fire_key, 'manual', :payload, :due,
+               :max_attempts, :queue, :priority, :timeout, 'queued', :now
+           FROM schedules WHERE id = :schedule AND revision = :revision AND deleted_at IS NULL
            RETURNING :place, id""",
         [
             {
