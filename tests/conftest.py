@@ -6,6 +6,8 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Generator
+from contextlib import suppress
 from types import FunctionType
 
 import pytest
@@ -80,6 +82,28 @@ def pytest_runtest_logfinish() -> None:
     os.close(newest)
     if newest > _MANY_OPEN:
         gc.collect()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Import the modules of a folder, each worker from another one on.
+
+    pytest rewrites a new module when it is first imported, which takes longer than all else of it.
+    Workers that begin with the same module would all do that.
+    """
+    report = yield
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is not None and isinstance(collector, pytest.Dir):
+        modules = [node for node in report.result if isinstance(node, pytest.Module)]
+        count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        first = len(modules) * int(worker.removeprefix("gw")) // count
+        for module in modules[first:] + modules[:first]:
+            # Collecting the module imports it again, and reports why that is impossible.
+            with suppress(Exception, pytest.skip.Exception):
+                _ = module.obj
+    return report
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
