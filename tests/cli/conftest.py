@@ -8,6 +8,7 @@ import pytest
 
 from edgecron.cli import run
 from tests.support.cli import Edgecron, Said
+from tests.support.newdatabases import new_database
 from tests.support.story import Story
 
 
@@ -42,8 +43,9 @@ def story(tmp_path: Path) -> Story:
 
 
 @pytest.fixture
-def backup(edgecron: Edgecron) -> str:
+def backup(edgecron: Edgecron, database: Path) -> str:
     """The name of a schedule that prints on both streams and exits with 0."""
+    new_database(database)
     said = edgecron("add", "backup", "--every", "1h", "--shell", "echo good; echo bad >&2")
     assert said.code == 0, said.err
     return "backup"

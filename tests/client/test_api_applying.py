@@ -15,6 +15,7 @@ from edgecron.formats.document_plan import Action
 from edgecron.model.choices import Reason, Status
 from edgecron.model.schedule import Schedule
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 
 ORIGIN = "apply /etc/schedules.toml"
@@ -27,7 +28,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
-    with Client(tmp_path / "a.db", clock=clock) as opened:
+    with Client(new_database(tmp_path / "a.db", now_ms=clock.now_ms()), clock=clock) as opened:
         yield opened
 
 

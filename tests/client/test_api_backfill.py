@@ -18,6 +18,7 @@ from edgecron.model.options import Policies
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 
 
@@ -32,7 +33,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
-    with Client(tmp_path / "edgecron.db", clock=clock) as made:
+    with Client(new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms()), clock=clock) as made:
         yield made
 
 

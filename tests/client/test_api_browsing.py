@@ -28,6 +28,7 @@ from edgecron.model.listing import (
 from edgecron.store.sql.schedule_lists import find_order_of
 from edgecron.store.sqlite.connection import Database
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 from tests.support.offering import let_vanish
 from tests.support.specs import make_spec
 
@@ -48,7 +49,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
-    with Client(tmp_path / "edgecron.db", clock=clock) as made:
+    with Client(new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms()), clock=clock) as made:
         yield made
 
 
@@ -388,14 +389,15 @@ def test_a_filter_that_raises_leaves_the_database_usable(client: Client) -> None
     assert len(client.schedule_order()) == 4
 
 
-def test_the_sizes_of_a_database_are_those_of_its_files(client: Client) -> None:
-    before = client.database_sizes()
-    client.add(replace(make_spec("backup", overlap=Overlap.ALLOW), description="x" * 4000))
-    file, log = client.database_sizes()
+def test_the_sizes_of_a_database_are_those_of_its_files(tmp_path: Path) -> None:
+    with Client(tmp_path / "edgecron.db") as client:
+        before = client.database_sizes()
+        client.add(replace(make_spec("backup", overlap=Overlap.ALLOW), description="x" * 4000))
+        file, log = client.database_sizes()
 
-    assert before == (0, 0)
-    assert file + log > 4000
-    assert file == client.path.stat().st_size
+        assert before == (0, 0)
+        assert file + log > 4000
+        assert file == client.path.stat().st_size
 
 
 def test_what_is_read_one_by_one_is_let_go_of_when_it_is_not_read_to_its_end(

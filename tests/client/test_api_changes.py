@@ -18,6 +18,7 @@ from edgecron.model.options import Policies
 from edgecron.model.schedule import Act, Author, Change
 from edgecron.planning.retention import Retention
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 
 BEGIN = datetime(2026, 11, 20, 8, tzinfo=UTC)
@@ -30,7 +31,9 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
-    with Client(tmp_path / "a.db", clock=clock, origin="cli") as opened:
+    with Client(
+        new_database(tmp_path / "a.db", now_ms=clock.now_ms()), clock=clock, origin="cli"
+    ) as opened:
         opened.author = Author("cli", "anna")
         yield opened
 

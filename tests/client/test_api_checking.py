@@ -17,6 +17,7 @@ from edgecron.formats.document_values import Wanted
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import next_fires
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 
 NOW = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
@@ -29,7 +30,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
-    with Client(tmp_path / "edgecron.db", clock=clock) as made:
+    with Client(new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms()), clock=clock) as made:
         yield made
 
 

@@ -32,6 +32,7 @@ from edgecron.planning.next_fire import Due
 from edgecron.store.contract import Claimant, Decision
 from edgecron.store.sqlite.connection import Database
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 
 
@@ -46,7 +47,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
-    with Client(tmp_path / "edgecron.db", clock=clock) as made:
+    with Client(new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms()), clock=clock) as made:
         yield made
 
 

@@ -19,6 +19,7 @@ from edgecron.formats.document import read_document
 from edgecron.formats.document_plan import Action, Step
 from edgecron.formats.document_writing import write_document
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 
 ORIGIN = "apply /etc/schedules.toml"
@@ -52,7 +53,7 @@ def clock() -> MortalClock:
 
 @pytest.fixture
 def client(tmp_path: Path, clock: MortalClock) -> Iterator[Client]:
-    with Client(tmp_path / "a.db", clock=clock) as opened:
+    with Client(new_database(tmp_path / "a.db", now_ms=clock.now_ms()), clock=clock) as opened:
         yield opened
 
 

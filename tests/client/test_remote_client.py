@@ -21,6 +21,7 @@ from edgecron.model.filters import parse_filter
 from edgecron.model.listing import RunChoice, RunPage, SortBy
 from edgecron.model.run import RunOptions
 from edgecron.model.schedule import ScheduleSpec
+from tests.support.newdatabases import new_database
 from tests.support.remote import asked_over_http, near_client
 from tests.support.specs import make_spec
 
@@ -57,7 +58,7 @@ _HERE = {
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
-    with Client(tmp_path / "edge.db") as client:
+    with Client(new_database(tmp_path / "edge.db")) as client:
         yield client
 
 

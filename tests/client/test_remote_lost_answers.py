@@ -30,6 +30,7 @@ from edgecron.model.choices import Overlap
 from edgecron.tui.actions import Actions, act_on_each
 from tests.support.engines import Place
 from tests.support.http import Api, api_of, serving
+from tests.support.newdatabases import new_database
 from tests.support.processes import BOUND_S
 from tests.support.program import PROGRAM
 from tests.support.relays import LosingRelay
@@ -44,7 +45,7 @@ SCOPES = (("device", "a"), ("device", "b"))
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    with Client(tmp_path / "edge.db") as client:
+    with Client(new_database(tmp_path / "edge.db")) as client:
         client.add(make_spec("job", "@yearly", scopes=SCOPES, overlap=Overlap.ALLOW))
     return tmp_path / "edge.db"
 

@@ -15,6 +15,7 @@ import pytest
 from edgecron.client import Client
 from edgecron.model.choices import Overlap, Reason
 from tests.support.http import Api, Told, serving
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 
 FIRE = "/api/v1/schedules/backup/fire"
@@ -24,7 +25,7 @@ BOUND_S = 10.0
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    with Client(tmp_path / "edge.db") as client:
+    with Client(new_database(tmp_path / "edge.db")) as client:
         client.add(make_spec("backup", "@yearly", overlap=Overlap.ALLOW))
         client.add(make_spec("report", "@yearly"))
         client.add(make_spec("poll", "@yearly", scopes=SCOPES))

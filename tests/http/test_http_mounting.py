@@ -18,12 +18,13 @@ from edgecron.client import Client
 from edgecron.http import application
 from edgecron.http.serving import TcpPlace, bind
 from tests.support.http import Api, EventStream
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    with Client(tmp_path / "edge.db") as client:
+    with Client(new_database(tmp_path / "edge.db")) as client:
         client.add_all([make_spec("backup"), make_spec("report")])
     return tmp_path / "edge.db"
 

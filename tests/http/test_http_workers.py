@@ -12,6 +12,7 @@ from edgecron.base.errors import DatabaseUnusable, NotFound
 from edgecron.client import Client
 from edgecron.http.messages import Refused
 from edgecron.http.workers import Workers
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 
 BOUND_S = 20.0
@@ -19,7 +20,7 @@ BOUND_S = 20.0
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    with Client(tmp_path / "edge.db") as client:
+    with Client(new_database(tmp_path / "edge.db")) as client:
         client.add(make_spec("backup"))
     return tmp_path / "edge.db"
 

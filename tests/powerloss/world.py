@@ -18,7 +18,7 @@ from edgecron.model.choices import Reason, Status
 from edgecron.model.run import Claim, Outcome
 from edgecron.store.sql.connection import Params
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.store import SqliteStore
+from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.state_files import prepare_state_dir
@@ -94,6 +94,11 @@ class PoweredWorld(World):
         self.bodies = _Bodies(self.note_start)
         self.supervisors = KnownSupervisors(state_dir(path))
         self._synchronous = synchronous
+
+    def fix_seed(self) -> None:
+        """The same by writes of SQLite, which the disk logs."""
+        seed = self.random.randbytes(16)
+        open_store(self.path, now_ms=self.clock.now_ms(), seed=seed).close()
 
     def look(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """The same with a connection that closes: one that stays would keep the log there."""

@@ -32,6 +32,7 @@ from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, Verdict
 from edgecron.supervisor.protocol import EndCause, ExitRecord, Flag
 from edgecron.supervisor.runner import RESERVE_MS, Lease
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 
 
 class Crash(BaseException):
@@ -379,9 +380,9 @@ class World:
         self._reader: Database | None = None  # opened by the first look
 
     def fix_seed(self) -> None:
-        """Give the database a seed out of our own dice: jitter is then the same in each replay."""
+        """Make the database with a seed out of our own dice: jitter is the same in each replay."""
         seed = self.random.randbytes(16)
-        open_store(self.path, now_ms=self.clock.now_ms(), seed=seed).close()
+        new_database(self.path, now_ms=self.clock.now_ms(), seed=seed)
 
     def look(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """Rows of the database, for who judges. One connection reads all: opening takes longer."""

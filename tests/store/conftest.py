@@ -10,6 +10,7 @@ import pytest
 from edgecron.store.sqlite.store import SqliteStore, open_store
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 
 
 @pytest.fixture
@@ -21,10 +22,11 @@ def clock() -> FakeClock:
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     """Opens the store of this test; another kind of store is one more parameter here."""
     opened: list[SqliteStore] = []
+    assert request.param == "sqlite"
+    path = new_database(tmp_path / "edgecron.db", now_ms=0)
 
     def make() -> SqliteStore:
-        assert request.param == "sqlite"
-        opened.append(open_store(tmp_path / "edgecron.db", now_ms=0))
+        opened.append(open_store(path, now_ms=0))
         return opened[-1]
 
     yield make

@@ -11,6 +11,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
+from tests.support.newdatabases import new_database
 from tests.support.processes import Daemon, Gate
 
 
@@ -22,7 +23,7 @@ class Place:
         self.log = folder / "effects.log"
         self.gate = Gate(folder)
         stack.callback(self.gate.close)
-        self.client = stack.enter_context(Client(self.database))
+        self.client = stack.enter_context(Client(new_database(self.database)))
         self._stack = stack
 
     def add(self, name: str, trigger: str, line: str) -> None:

@@ -31,8 +31,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import edgecron as package
-from edgecron.base.clock import SystemClock
-from edgecron.store.sqlite.store import open_store
+from tests.support.newdatabases import new_database
 from tests.support.program import PROGRAM
 from tests.support.shells import put_program_on_path
 
@@ -86,7 +85,7 @@ class Example:
         self.wrong: list[str] = []  # what was not done, or printed something else
         self._daemons: list[subprocess.Popen[str]] = []
         # A reader of the text has a database: a command refuses one that is named and not there.
-        open_store(folder / "edgecron.db", now_ms=SystemClock().now_ms()).close()
+        new_database(folder / "edgecron.db")
         (folder / "shm").mkdir()
         programs = folder / "bin"
         programs.mkdir()

@@ -42,6 +42,7 @@ class Sleepy:
 
     def __init__(self, folder: Path) -> None:
         self.world = World(folder / "e.db", random=Random(0), start_ms=START_MS)
+        self.world.fix_seed()
         self.client = Client(self.world.path, clock=self.world.clock)
         self.engine = self.world.engines[self.world.start_engine()][0]
         self.state_dir = state_dir(self.world.path)

@@ -12,6 +12,7 @@ from textual import events
 from edgecron.client import Client
 from edgecron.tui.list_view import LineView
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 from tests.tui.pilot import Seen, watch
 
@@ -26,7 +27,9 @@ def clock() -> FakeClock:
 @pytest.fixture
 def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
     """Four schedules; one is paused, one has a run that waits."""
-    with Client(tmp_path / "edgecron.db", clock=clock) as client:
+    with Client(
+        new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms()), clock=clock
+    ) as client:
         client.add_all([make_spec(name, f"{number} 2 * * *") for number, name in enumerate(NAMES)])
         client.pause("carl")
         client.run_now("beta")

@@ -16,6 +16,7 @@ from edgecron.tui.keys import DEFAULT_LABELS, keys_of, labels_of
 from edgecron.tui.palette import Item, find_items, help_lines
 from edgecron.tui.status import footer_spans
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 from tests.tui.pilot import Seen, watch
 
@@ -27,7 +28,9 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
-    with Client(tmp_path / "edgecron.db", clock=clock) as client:
+    with Client(
+        new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms()), clock=clock
+    ) as client:
         client.add_all(
             [make_spec(name, "0 2 * * *") for name in ("backup", "night.report", "sync")]
         )

@@ -13,6 +13,7 @@ from edgecron.model.filters import parse_filter
 from edgecron.tui.schedule_list import ScheduleSource
 from edgecron.tui.upcoming_list import UpcomingSource
 from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 from tests.tui.askers import InTurn
 
@@ -20,7 +21,9 @@ from tests.tui.askers import InTurn
 @pytest.fixture
 def screen(tmp_path: Path) -> Iterator[InTurn]:
     clock = FakeClock()
-    with Client(tmp_path / "edgecron.db", clock=clock) as client:
+    with Client(
+        new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms()), clock=clock
+    ) as client:
         client.add_all([make_spec(name, "0 2 * * *") for name in ("backup", "rotate")])
         yield InTurn(client, clock)
 

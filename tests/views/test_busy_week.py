@@ -21,6 +21,7 @@ from edgecron.triggers import combine, dump_trigger, load_zone, parse_trigger
 from edgecron.views.busy import WeekHeat, WeekTally, week_from
 from tests.support.clock import FakeClock
 from tests.support.forms import tried
+from tests.support.newdatabases import new_database
 from tests.support.offering import let_vanish
 from tests.support.specs import SEED, make_spec
 
@@ -36,7 +37,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
-    with Client(tmp_path / "edgecron.db", clock=clock) as made:
+    with Client(new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms()), clock=clock) as made:
         yield made
 
 
