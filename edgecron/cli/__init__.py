@@ -9,12 +9,14 @@ with the examples in the second paragraph. Optional: `USAGE`, if arguments have 
     session.py, server.py   settings and database of a command, here or by --url
     output.py               data, words, questions, tables and colours
     terminal.py             width and broken streams
-    help_.py, manual.py     help, and the manual page; topics/: longer texts
+    help_.py                help, and the manual page; topics/: longer texts
+    suggestions.py          hints for typos
     files.py                files in and out; texts/: units, scripts and the manual
     schedule_arguments.py   options of add and edit
     plans.py                changes of a document
     run_output.py           output of runs; run_waiting.py: run --wait
-    event_lines.py          the log of an engine
+    engine_hosting.py       an engine in this process; event_lines.py: its log
+    schedule_files.py       documents that the daemon applies
     service_*.py, mcp_*.py  parts of service and mcp
 
 Sentences about values, shared with the dashboard, are in `edgecron.views.phrases`.
