@@ -2,7 +2,7 @@
 
     app.py              the application: its terminal, first screen, size, and the engine it can run
     database_app.py     its base: clock, database threads, notices
-    database_thread.py output_feed.py   threads that answer questions, and follow an output
+    database_thread.py  a thread that answers questions
     queries.py          screens and lists that read the database, at the rate that questions cost;
                         a read-only list, with the facts of the line under the cursor
     themes.py text_line.py   text styles and themes; single lines of text and of input
@@ -17,7 +17,7 @@
     status.py           status line, banner, filter, details of the line under the cursor, keys
 
     schedule_screen.py schedule_facts.py durations.py   one schedule; facts and changes; chart
-    run_screen.py run_facts.py   one run and its facts
+    run_screen.py run_facts.py   one run, and the thread that follows its output; its facts
     output_view.py output_text.py   its output on the screen; its lines, searched and selected
     output_export.py    copy, save and page an output
 

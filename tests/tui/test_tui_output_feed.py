@@ -14,7 +14,7 @@ from edgecron.client import Client
 from edgecron.client.following import Piece
 from edgecron.model.choices import Status
 from edgecron.model.run import Stream
-from edgecron.tui.output_feed import OutputEnd, OutputFeed
+from edgecron.tui.run_screen import OutputEnd, OutputFeed
 from tests.support.engines import Place
 from tests.support.processes import BOUND_S
 
