@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from edgecron.model.choices import Status
+from collections.abc import Callable
+from functools import partial
+
+from edgecron.model.choices import Cause, Status
 from edgecron.model.run import Outcome
+from edgecron.planning.next_fire import Fire
+from edgecron.store.contract import ClaimBatch
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
-from tests.support.specs import make_spec
+from tests.support.specs import enqueue, make_spec
 
 MINUTE_MS = 60_000
 
@@ -40,9 +45,8 @@ def end_all(bench: Bench) -> None:
     bench.store.finish(outcomes, now_ms=bench.now)
 
 
-def work_of_a_fill(bench: Bench) -> tuple[int, int]:
-    """How much SQLite works to give two places to late runs, in hundreds of its steps; and how
-    many were started."""
+def count_steps(bench: Bench, call: Callable[[], ClaimBatch]) -> tuple[int, ClaimBatch]:
+    """How much SQLite works for a call, in hundreds of its steps; and what the call returns."""
     steps = 0
 
     def count() -> bool:
@@ -50,12 +54,19 @@ def work_of_a_fill(bench: Bench) -> tuple[int, int]:
         steps += 1
         return False
 
-    end_all(bench)
     connection = bench.store.connection
     connection.set_progress_handler(count, 100)
-    started = len(bench.fill().granted)
+    batch = call()
     connection.set_progress_handler(None)
-    return steps, started
+    return steps, batch
+
+
+def work_of_a_fill(bench: Bench) -> tuple[int, int]:
+    """How much SQLite works to give two places to late runs, in hundreds of its steps; and how
+    many were started."""
+    end_all(bench)
+    steps, batch = count_steps(bench, bench.fill)
+    return steps, len(batch.granted)
 
 
 def test_a_long_backlog_is_put_in_order_once_a_second(
@@ -89,3 +100,25 @@ def test_what_is_paused_since_is_not_started_of_a_long_backlog(
 
     assert len(after) == 2
     assert paused not in {one.schedule_id for one in after}
+
+
+def test_delayed_runs_cost_a_fire_little(make_store: OpenStore, clock: FakeClock) -> None:
+    bench = Bench(make_store, clock)
+    schedule = bench.add()
+    for number in range(1000):
+        at_ms = bench.now + 1000 * MINUTE_MS
+        fire = Fire(plan_ms=at_ms, due_ms=at_ms, cause=Cause.MANUAL, fire_key=f"manual:{number}")
+        enqueue(bench.store, schedule, fire, now_ms=bench.now)
+    other = bench.add(make_spec("other"))
+
+    works = []
+    for one in (schedule, other):
+        clock.advance_ms(MINUTE_MS)
+        [due] = [due for due in bench.look() if due.schedule_id == one.id]
+        decisions = bench.decide([due])
+        steps, batch = count_steps(bench, partial(bench.claim, decisions))
+        assert len(batch.granted) == 1
+        works.append(steps)
+
+    of_delayed, of_none = works
+    assert of_delayed - of_none < 200  # hundreds of steps, for 1,000 delayed runs

@@ -61,6 +61,7 @@ SCRIPTS = (
     "0039_enqueued.sql",
     "0040_declined.sql",
     "0041_notices_by_rule.sql",
+    "0042_delayed_runs.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

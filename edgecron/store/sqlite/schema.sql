@@ -289,7 +289,7 @@ CREATE INDEX executions_owed ON executions (waiting_for) WHERE waiting_for IS NO
 CREATE INDEX executions_wait_until ON executions (queue, wait_until)
     WHERE wait_until IS NOT NULL;
 CREATE INDEX executions_active
-    ON executions (status, schedule_id, scope_kind, scope_id, cause, engine_id, due_at)
+    ON executions (status, schedule_id, scope_kind, scope_id, cause, engine_id, due_at, queued_at)
     WHERE status IN ('queued', 'running');
 -- The key of a run by hand: 32 hexadecimal digits behind `manual:`.
 CREATE UNIQUE INDEX executions_keyed ON executions (schedule_id, fire_key, scope_kind, scope_id)
