@@ -23,6 +23,7 @@ _MOST = 32  # windows of one option, and days
 _DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", re.ASCII)
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _DAYS_HINT = "write 2026-12-24, 2026-12-24..2027-01-02, holidays:DE-BY or /path/of/file.ics"
+_MANY_DAYS_HINT = "give days in a row as 2026-12-24..2027-01-02, or all in a calendar, file.ics"
 HOLIDAYS = "holidays:"
 _HOLIDAYS = re.compile(r"holidays:[A-Z]{2}(-[A-Z0-9]{1,3})?", re.ASCII)
 _READ = " = "  # between a calendar and the days that were read from it
@@ -127,7 +128,10 @@ def check_windows(
         ("except", except_days),
     ):
         if len(texts) > _MOST:
-            raise InvalidInput(f"{what} has {len(texts)} values, expected at most {_MOST}")
+            raise InvalidInput(
+                f"{what} has {len(texts)} values, expected at most {_MOST}",
+                hint=_MANY_DAYS_HINT if texts is except_days else None,
+            )
         for text in texts:
             _ = parse_except(text) if texts is except_days else parse_window(text)
     if not any(is_open for _, is_open in week_of(tuple(between), tuple(not_between))):

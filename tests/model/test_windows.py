@@ -108,6 +108,15 @@ def test_too_many_windows_are_refused() -> None:
         Policies(between=tuple(f"{hour % 24:02}:00-24:00" for hour in range(40)))
 
 
+def test_too_many_days_are_refused_with_the_way_to_give_them() -> None:
+    days = tuple(f"2028-01-{day:02}" for day in range(1, 32))
+    Policies(except_days=days)
+    with pytest.raises(InvalidInput, match="except has 62 values") as refused:
+        Policies(except_days=days * 2)
+    assert refused.value.hint is not None
+    assert "2026-12-24..2027-01-02" in refused.value.hint
+
+
 def test_windows_of_a_week_are_joined() -> None:
     week = week_of(("20:00-22:00", "22:00-23:00"), ("21:00-21:30",))
     assert len([at for at, is_open in week if is_open]) == 14
