@@ -329,7 +329,16 @@ def check_demands(
                 f" {command('edit NAME --no-keep-awake')}",
             )
         )
-    if "wake" in names and not os.access(WAKE_ALARM, os.W_OK):
+    if "wake" in names and not os.path.exists(WAKE_ALARM):
+        found.append(
+            warning(
+                "limits",
+                f"{named_words(names['wake'])}: this machine has no real-time clock"
+                f" ({WAKE_ALARM}) that wakes it",
+                hint=command("edit NAME --no-wake"),
+            )
+        )
+    elif "wake" in names and not os.access(WAKE_ALARM, os.W_OK):
         found.append(
             warning(
                 "limits",

@@ -121,3 +121,16 @@ def test_doctor_says_how_limits_work_here_and_what_can_t_be(
     assert f"limits       {limits[0]}" in shown
     assert edgecron("edit", "film", "--no-keep-awake").code == 0
     assert "keep awake" not in edgecron("show", "film").out
+
+
+def test_doctor_tells_a_machine_without_an_alarm_from_one_without_permission(
+    edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgecron.client.doctor_machine.WAKE_ALARM", tmp_path / "wakealarm")
+    edgecron("add", "film", "--every", "1h", "--wake", "--", "true")
+
+    [found] = [one for one in edgecron("doctor", "--json").json if one["check"] == "limits"]
+
+    where = tmp_path / "wakealarm"
+    assert found["message"] == f"film: this machine has no real-time clock ({where}) that wakes it"
+    assert found["hint"].endswith("edit NAME --no-wake")
