@@ -8,6 +8,7 @@ Down to every statement: real engines, supervisors and command lines, one moving
     lines         people at command lines                      casts     schedules by dice
     lives         what happens to a machine, until its end     clocks    the same in strange times
     witness       what the database says, and said             judging   the invariants; TABLE
+    listening     a program that subscribes to events
     seeds         a life for each seed                         stories   something at each point
     __main__      python -m tests.simulation                   workers   its processes
 

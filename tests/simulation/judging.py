@@ -21,6 +21,7 @@ from tests.simulation.accounts import (
     is_of_events,
 )
 from tests.simulation.invariants import fire_of
+from tests.simulation.listening import Listener
 from tests.simulation.machine import MOST_LEAD_MS, Machine
 from tests.simulation.witness import ACTIVE, Asked, Row, Witness
 
@@ -52,6 +53,7 @@ TABLE = {
         ALWAYS,
         "acknowledged runs by hand have rows, keys and groups are whole; added ones are there",
     ),
+    25: (ALWAYS, "a program without an engine looks, and the events that it got are counted"),
 }
 _NEVER = 1 << 62
 
@@ -63,6 +65,7 @@ class Judge(Witness):
         """Not exact where the clock is set by far: times may then be decided anew."""
         super().__init__(machine, asked)
         self.is_exact = is_exact
+        self._listener = Listener(machine)
         self.checks = 0
         self._next: dict[tuple[int, int], int] = {}
         self._fires: dict[Any, dict[int, int]] = defaultdict(dict)  # ids by attempt
@@ -71,6 +74,10 @@ class Judge(Witness):
         self._by_key: dict[str, Any] = {}  # fires, by the idempotency keys of their commands
         self._started: dict[int, str] = {}  # tokens, by id
         self._seen_bodies = 0
+
+    def close(self) -> None:
+        self._listener.close()
+        super().close()
 
     def check(self) -> None:
         """Raise AssertionError, naming the invariant, where one does not hold now."""
@@ -100,6 +107,8 @@ class Judge(Witness):
             if self.is_exact:
                 check_coverage(self.asked.anchor_ms, life, mine)
                 check_intervals(life, mine)
+        self._listener.look()
+        self._listener.check({id_: self.rows[id_] for id_ in changed - self.gone})
 
     def check_quiet(self) -> Counter[str]:
         """At the end: all schedules are removed, and time has passed. How many ended how."""
@@ -107,6 +116,7 @@ class Judge(Witness):
         self.check()
         for row in self.rows.values():
             assert row["status"] not in ACTIVE, f"I14 {row}"
+        self._listener.check({id_: self.rows[id_] for id_ in self.rows.keys() - self.gone})
         assert self.database.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "I21"
         self._check_modes()
         return Counter(row["status"] for row in self.rows.values())
