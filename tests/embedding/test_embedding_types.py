@@ -137,6 +137,12 @@ def test_errors_that_a_method_says_it_raises_are_exported(kind: str) -> None:
     assert named <= set(edgecron.__all__)
 
 
+def test_errors_that_a_page_names_are_exported() -> None:
+    named = {word for text in TEXTS.values() for word in re.findall(r"`([A-Z]\w+)`", text)}
+
+    assert {word for word in named if hasattr(errors, word)} <= set(edgecron.__all__)
+
+
 def test_a_run_has_the_same_fields_in_python_as_over_http() -> None:
     answered = ANSWERS["Run"]["properties"].keys() - {"payload_text", "result_text", "timezone"}
 
