@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgecron.base.units import from_ms as from_instant
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import Cause
 from edgecron.model.conditions import needs_of_fire
@@ -153,8 +152,8 @@ def find_outrun(
 
 _NEAR = 100  # rows before and after a time that are searched for a range that covers it
 _LATE_MS = 86_400_000  # a run that started at a time was planned at most this much earlier
-_SELECT = f"""SELECT {COLUMNS} {FROM}
-    WHERE e.schedule_id = :schedule AND e.scope_kind = :kind AND e.scope_id = :scope"""
+_BEFORE = "plan_at <= :to ORDER BY plan_at DESC"
+_AFTER = "plan_at > :to ORDER BY plan_at"
 
 
 class StoredRevision(NamedTuple):
@@ -179,36 +178,30 @@ def find_deciding(
     to_ms: int,
 ) -> list[Execution]:
     """The runs planned or started within a span, and the ranges that cover it, oldest first."""
-    params = {"schedule": schedule_id, "kind": scope[0], "scope": scope[1], "to": to_ms}
-    limit = {"near": _NEAR}
-    before = _read(
-        database, "AND e.plan_at <= :to ORDER BY e.plan_at DESC LIMIT :near", params | limit
-    )
+    params = {"schedule": schedule_id, "kind": scope[0], "scope": scope[1], "near": _NEAR}
+    params |= {"from": from_ms, "to": to_ms, "early": from_ms - _LATE_MS}
+    found = _read(database, _BEFORE, "e.plan_at >= :from OR e.missed_to_at >= :from", params)
     # The plan time of a range can be its end.
-    after = _read(database, "AND e.plan_at > :to ORDER BY e.plan_at LIMIT :near", params | limit)
-    since, until = from_instant(from_ms), from_instant(to_ms)
-    found = [
-        run
-        for run in before
-        if run.plan_at >= since or (run.missed_to_at is not None and run.missed_to_at >= since)
-    ]
-    found += [
-        run for run in after if run.missed_from_at is not None and run.missed_from_at <= until
-    ]
+    found += _read(database, _AFTER, "e.missed_from_at <= :to", params)
     if not found:
         # Runs that were planned earlier, and were late or moved by jitter or a person.
-        early = from_instant(from_ms - _LATE_MS)
-        found = [
-            run
-            for run in before
-            if run.plan_at >= early
-            and any(at is not None and since <= at <= until for at in (run.started_at, run.due_at))
-        ]
+        moved = """e.plan_at >= :early
+            AND (e.started_at BETWEEN :from AND :to OR e.due_at BETWEEN :from AND :to)"""
+        found = _read(database, _BEFORE, moved, params)
     return sorted(found, key=lambda run: run.id)
 
 
-def _read(database: Connection, more: str, params: dict[str, Any]) -> list[Execution]:
-    return [execution_of(row) for row in database.rows(f"{_SELECT} {more}", params)]
+def _read(database: Connection, near: str, wanted: str, params: dict[str, Any]) -> list[Execution]:
+    """The wanted ones of the rows near a time. Only these become values, which takes longest."""
+    rows = database.rows(
+        f"""SELECT {COLUMNS} {FROM} WHERE e.id IN (
+                SELECT id FROM executions
+                WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
+                AND {near} LIMIT :near)
+            AND ({wanted})""",
+        params,
+    )
+    return [execution_of(row) for row in rows]
 
 
 def find_revision(database: Connection, schedule_id: int, *, at_ms: int) -> StoredRevision | None:
