@@ -147,7 +147,7 @@ def test_the_lines_of_debians_packages_agree_with_the_oracle_around_changes() ->
     scan.cache_clear()
 
 
-@settings(FAST, max_examples=120)
+@settings(FAST, max_examples=tried(40, 120))
 @given(text=MINUTE_TEXTS, zone=ZONES, chance=st.randoms(use_true_random=False))
 def test_random_texts_agree_with_the_oracle_around_changes(
     text: str, zone: str, chance: random.Random
@@ -157,7 +157,7 @@ def test_random_texts_agree_with_the_oracle_around_changes(
 
 @pytest.mark.failure(1)
 @pytest.mark.failure(2)
-@settings(FAST, max_examples=60)
+@settings(FAST, max_examples=tried(30, 60))
 @given(
     text=MINUTE_TEXTS,
     zone=st.sampled_from(ODD_ZONES),
@@ -169,7 +169,7 @@ def test_random_texts_agree_with_the_oracle_where_changes_are_odd(
     check_around_a_change(zone, text=text, chance=chance)
 
 
-@settings(FAST, max_examples=60)
+@settings(FAST, max_examples=tried(30, 60))
 @given(text=MINUTE_TEXTS, zone=ZONES, at_s=st.integers(SINCE_S, UNTIL_S))
 def test_random_texts_agree_with_the_oracle_at_random_times(
     text: str, zone: str, at_s: int
@@ -179,7 +179,7 @@ def test_random_texts_agree_with_the_oracle_at_random_times(
     check_range(text, zone, since_s=since_s, until_s=since_s + 8 * DAY_S, step_s=60)
 
 
-@settings(FAST, max_examples=40)
+@settings(FAST, max_examples=tried(15, 40))
 @given(text=SECOND_TEXTS, zone=ZONES, chance=st.randoms(use_true_random=False))
 def test_random_texts_with_seconds_agree_with_the_oracle(
     text: str, zone: str, chance: random.Random
