@@ -59,12 +59,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     actions = {"show": _show, "path": _path, "check": _check, "init": _init}
     if args.action not in actions:
-        from edgecron.cli.suggestions import hint_for_action  # Only for errors.
+        from edgecron.cli.suggestions import refuse_action  # Only for errors.
 
-        raise UsageError(
-            f"{args.action!r} is unknown, expected show, path, check or init",
-            hint=hint_for_action("config", args.action, actions),
-        )
+        refuse_action("config", args.action, actions)
     if args.changed and args.action != "show":
         raise UsageError("--changed only works with show", hint="edgecron config show --changed")
     actions[args.action](cli, args)

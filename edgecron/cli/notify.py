@@ -51,12 +51,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     actions = {"list": _list, "test": _test}
     if args.action not in actions:
-        from edgecron.cli.suggestions import hint_for_action  # Only for errors.
+        from edgecron.cli.suggestions import refuse_action  # Only for errors.
 
-        raise UsageError(
-            f"{args.action!r} is unknown, expected list or test",
-            hint=hint_for_action("notify", args.action, actions),
-        )
+        refuse_action("notify", args.action, actions)
     actions[args.action](cli, args)
     return 0
 

@@ -55,12 +55,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     actions = {"show": _show, "clean": _clean, "remove": _remove_program}
     if args.action not in actions:
-        from edgecron.cli.suggestions import hint_for_action  # Only for errors.
+        from edgecron.cli.suggestions import refuse_action  # Only for errors.
 
-        raise UsageError(
-            f"{args.action!r} is unknown, expected show, clean or remove",
-            hint=hint_for_action("self", args.action, actions),
-        )
+        refuse_action("self", args.action, actions)
     if args.yes and args.action != "remove":
         raise UsageError("--yes only works with remove", hint="edgecron self remove --yes")
     bundle = find_bundle()

@@ -120,12 +120,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(cli: Session, args: Namespace) -> int:
     actions = {"install": _install, "uninstall": _uninstall, "status": _status, "print": _print}
     if args.action not in actions:
-        from edgecron.cli.suggestions import hint_for_action  # Only for errors.
+        from edgecron.cli.suggestions import refuse_action  # Only for errors.
 
-        raise UsageError(
-            f"{args.action!r} is unknown, expected install, uninstall, status or print",
-            hint=hint_for_action("service", args.action, actions),
-        )
+        refuse_action("service", args.action, actions)
     if args.action != "uninstall":
         # An engine uses no other machine. Checked first: --token-file can belong to --url.
         cli.database_path()

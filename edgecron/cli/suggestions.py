@@ -153,16 +153,17 @@ def refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
     raise UsageError(f"unknown option {word!r}", hint=habit or hint)
 
 
-def hint_for_action(command: str, word: str, actions: Iterable[str]) -> str:
-    """Suggest the action of a command that was probably meant, or its first one."""
+def refuse_action(command: str, word: str, actions: Iterable[str]) -> NoReturn:
+    """Raise UsageError for an unknown action of a command, with the one that was probably meant."""
     known = list(actions)
-    habit = _habit(command, word)
-    if habit is not None:
-        return habit
     close = suggest(word, known)
+    hint = f"for example: edgecron {command} {known[0]}"
     if close is not None:
-        return f"did you mean edgecron {command} {close}?"
-    return f"for example: edgecron {command} {known[0]}"
+        hint = f"did you mean edgecron {command} {close}?"
+    raise UsageError(
+        f"{word!r} is unknown, expected {', '.join(known[:-1])} or {known[-1]}",
+        hint=_habit(command, word) or hint,
+    )
 
 
 def refuse_command(command: str, *, global_options: Iterable[str]) -> NoReturn:

@@ -76,14 +76,13 @@ class Application:
         *,
         guard: Guard,
         limits: Limits,
-        routes: Sequence[Route] = ROUTES,
     ) -> None:
         self._limits = limits
         self._workers = Workers(opened)
         self._streams = Streams(opened, limits)
         self._watch = ChangeWatch(opened)
         self._guard = guard
-        described = (*routes, *resource_routes(self._watch))
+        described = (*ROUTES, *resource_routes(self._watch))
         all_routes = (*described, openapi_route(described, has_token=guard.token is not None))
         self._routed = Starlette(
             routes=[self._route_of(path, handlers) for path, handlers in _by_path(all_routes)],

@@ -86,7 +86,7 @@ class HomeScreen(EditScreen[None]):
                     yield FilterLine(view, id=f"{name}-foot")
         yield TextLine(id="cursor-detail")
         yield TextLine(id="status")
-        yield KeyLine(id="keys")
+        yield KeyLine()
 
     def on_mount(self) -> None:
         for name in _PANES:

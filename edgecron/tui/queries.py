@@ -241,7 +241,7 @@ class FactsScreen(QueryScreen[None]):
             yield Facts(id="facts")
         yield from self.compose_below()
         yield TextLine(id="status")
-        yield KeyLine(id="keys")
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.query_one("#keys", KeyLine).show_place(self.PLACE)

@@ -105,7 +105,7 @@ class RunScreen(ExportScreen):
         with Horizontal(id="search"):
             yield TextLine([(" /", "accent")], id="search-label")
             yield LineInput(id="wanted", compact=True)
-        yield KeyLine(id="keys")
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self._read_again = ThrottledQuery[RunFacts | NotFound](self, "run")

@@ -102,7 +102,7 @@ class ScheduleScreen(EditScreen[None]):
                 yield TrendView(id="trend")
                 yield Facts(id="history-title")
                 yield Vertical(id="history-room")
-        yield KeyLine(id="keys")
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.query_one("#keys", KeyLine).show_place("schedule")

@@ -305,8 +305,8 @@ class KeyLine(TextLine):
 
     app: DatabaseApp
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__(id="keys")
         self._place = ""
 
     def show_place(self, place: str) -> None:
