@@ -6,7 +6,6 @@
     runs             handlers of runs, their output, why they ran, and fires to come; /healthz and
                      /metrics
     resources        the other resources, from the table in `client/resources.py`
-    streams          the output of a run, live, as server-sent events
     messages         requests, answers and errors as handlers see them, routes and operations
     request_checks   read a request, and check it against the schema of its route
     document_schema  the schema of a schedule as clients write it
@@ -14,7 +13,8 @@
     openapi          the OpenAPI document of all routes, with the schemas of answers
     access           who can use the API: tokens, users of this machine, Host and Origin;
                      and how much requests and connections can take
-    workers          threads with a Client each: handlers run on them, one watches changes
+    client_threads   threads with a Client each: handlers run on them, one watches changes, others
+                     send the output of a run, live, as server-sent events
     serving          where the API is served, from a thread
     connections      connections of our own server
 

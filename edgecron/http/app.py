@@ -25,13 +25,21 @@ from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.client.resources import TIME_HEADER
 from edgecron.http.access import LOOPBACK, OPEN_PATHS, SLOT, Guard, Limits, Slot, has_body
+from edgecron.http.client_threads import (
+    END,
+    EVENTS,
+    ChangeWatch,
+    EventsResponse,
+    Opened,
+    Streams,
+    Workers,
+    need_database,
+)
 from edgecron.http.messages import Answer, ApiRequest, PollAgain, Refused, Route, error_answer
 from edgecron.http.openapi import openapi_route
 from edgecron.http.request_checks import read_request
 from edgecron.http.resources import resource_routes
 from edgecron.http.routes import ROUTES
-from edgecron.http.streams import END, EVENTS, EventsResponse, Streams
-from edgecron.http.workers import ChangeWatch, Opened, Workers, need_database
 from edgecron.model.schedule import HTTP, Author
 
 BUSY_WAIT_S = 2.0  # for another process's lock, before a request gets 503

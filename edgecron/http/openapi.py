@@ -15,6 +15,7 @@ from edgecron.client.record_forms import run_shapes
 from edgecron.client.resources import API
 from edgecron.client.schedule_forms import schedule_shapes
 from edgecron.http.access import OPEN_PATHS
+from edgecron.http.client_threads import EVENTS
 from edgecron.http.document_schema import DOCUMENT, ZONE
 from edgecron.http.messages import (
     JSON,
@@ -27,7 +28,6 @@ from edgecron.http.messages import (
 )
 from edgecron.http.request_checks import WORDS
 from edgecron.http.resources import schemas
-from edgecron.http.streams import EVENTS
 from edgecron.model.choices import Status
 from edgecron.model.options import JOB_OPTIONS
 from edgecron.triggers.zones import LOCAL, zone_names

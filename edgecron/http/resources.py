@@ -32,7 +32,7 @@ from edgecron.http.request_checks import WORDS, check_shape, load_content, path_
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.http.workers import ChangeWatch
+    from edgecron.http.client_threads import ChangeWatch
 
 # Parameters whose texts have a shape that their type does not tell.
 _SHAPES: Mapping[str, Shape] = {"zone": ZONE, "schedule": NAME}

@@ -10,8 +10,8 @@ import pytest
 
 from edgecron.base.errors import DatabaseUnusable, NotFound
 from edgecron.client import Client
+from edgecron.http.client_threads import Workers
 from edgecron.http.messages import Refused
-from edgecron.http.workers import Workers
 from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 
