@@ -267,8 +267,7 @@ class Presence:
         A range is divided at the time when the clock became untrusted: later times have another
         cause.
         """
-        has_missed = any(one.reason is Reason.MISFIRE for one in plan.missed)
-        if not has_missed and not any(fire.cause is Cause.CATCH_UP for fire in plan.fires):
+        if not plan.missed and all(fire.cause is not Cause.CATCH_UP for fire in plan.fires):
             return plan
         booted_ms = now_ms - self._clock.boottime_ms()
         cuts_ms = sorted(

@@ -6,6 +6,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from edgecron.model.choices import REPLACED_MARK, Cause, Hold, Reason, Status
@@ -78,7 +79,7 @@ _COUNT = """UPDATE schedules SET last_execution_id = :execution, last_status = :
             coalesce(CAST(late_counts ->> :started AS BIGINT), 0) + :count)),
         late_sum_ms = late_sum_ms + coalesce(:late, 0)
     WHERE id = :id"""
-_ALIKE = ("id", "status", "took", "started")  # of runs that one statement can count
+_alike = itemgetter("id", "status", "took", "started")  # of runs that one statement can count
 # A function that had nothing to do changes nothing else: its last run remains the one before.
 _COUNT_DECLINED = """UPDATE schedules SET run_count = run_count + 1,
         skipped_count = skipped_count + 1, duration_sum_ms = duration_sum_ms + :duration
@@ -260,7 +261,7 @@ def _together(counted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for one in counted:
         before = found[-1] if found else None
-        if before is None or any(one[key] != before[key] for key in _ALIKE):
+        if before is None or _alike(one) != _alike(before):
             found.append(one)
             continue
         found[-1] = {
