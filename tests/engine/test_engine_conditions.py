@@ -489,3 +489,19 @@ def test_the_kernel_reports_networks_and_mounts(tmp_path: Path) -> None:
     )
 
     assert done.stdout.split() == ["False", "True", "False", "True", "False"], done.stderr
+
+
+def test_a_wait_beyond_its_deadline_skips_no_run_after_another(laptop: Laptop) -> None:
+    story = laptop.story
+    laptop.machine.set_on_mains(False)
+    story.add("load", "0 21,22 8 3 *", lasts_s=1800, policies=Policies(overlap=Overlap.ALLOW))
+    policies = Policies(needs=("ac-power",), needs_deadline_s=3 * HOUR_S)
+    story.add("report", "after load", policies=policies)
+    for _ in range(2):
+        story.after_s(HOUR_S)
+    assert laptop.shown("report") == ["waits for ac-power"]
+
+    laptop.clock.advance_ms(6 * HOUR_S * 1000)  # until 04:00: the machine is asleep
+    story.after_s(0)
+
+    assert laptop.shown("report") == ["skipped:condition", "waits for ac-power"]

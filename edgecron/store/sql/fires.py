@@ -25,7 +25,7 @@ from edgecron.store.sql.overlap_replace import (
 )
 from edgecron.store.sql.revisions import load_schedules, note_broken
 from edgecron.store.sql.row_batches import RowBatch, missed_fire, record_missed, shape_of
-from edgecron.store.sql.waiting_rows import deadline_ms, give_up_closed
+from edgecron.store.sql.waiting_rows import deadline_ms, give_up_closed, give_up_expired
 
 _SKIPPING = frozenset({Overlap.SKIP, Overlap.QUEUE})
 
@@ -138,8 +138,8 @@ class FireWriter:
         """
         key, policies = (schedule_id, *scope), spec.policies
         has_windows = spec.has_windows
-        if has_windows and policies.overlap is not Overlap.ALLOW:
-            self._give_up_closed(key, spec)
+        if (has_windows or policies.needs) and policies.overlap is not Overlap.ALLOW:
+            self._give_up_late(key, spec)
         unmet = closes_ms = None
         needs = policies.needs
         if fire.source is not None and split_once_in(fire.source) is not None:
@@ -217,8 +217,8 @@ class FireWriter:
             self._rows.decided.append(new)  # after the runs that it replaced
         return True
 
-    def _give_up_closed(self, key: ScopeKey, spec: ScheduleSpec) -> None:
-        """Skip the runs whose windows have closed, before overlap decides because of them."""
+    def _give_up_late(self, key: ScopeKey, spec: ScheduleSpec) -> None:
+        """Skip runs whose window or deadline is over, before overlap decides because of them."""
         occupancy = self._counts.occupancy(key)
         if not occupancy.queued and not occupancy.retrying:
             return
@@ -230,6 +230,7 @@ class FireWriter:
             timezone=spec.timezone,
             now_ms=self._now_ms,
         )
+        skipped += give_up_expired(self._database, spec.queue, self._needs, key=key)
         for one in skipped:
             self._rows.decided.append(one)
             self.withdrawn.append(one.execution_id)

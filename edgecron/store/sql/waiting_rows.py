@@ -210,15 +210,22 @@ def wake_schedule(database: Connection, schedule_id: int, *, now_ms: int) -> Non
     )
 
 
-def give_up_expired(database: Connection, queue: str, needs: Needs) -> list[Decided]:
-    """Skip rows that have waited until their deadline; wake those whose conditions are met."""
+def give_up_expired(
+    database: Connection, queue: str, needs: Needs, *, key: ScopeKey | None = None
+) -> list[Decided]:
+    """Skip rows that have waited until their deadline; wake those whose conditions are met.
+
+    With `key`, only those of a schedule and scope.
+    """
+    of_key = "AND (e.schedule_id, e.scope_kind, e.scope_id) = (:schedule, :kind, :scope)"
+    names = {} if key is None else {"schedule": key[0], "kind": key[1], "scope": key[2]}
     rows = database.rows(
-        """SELECT e.id, e.cause, s.needs, iif(e.fire_key = '', e.trigger_text, NULL),
+        f"""SELECT e.id, e.cause, s.needs, iif(e.fire_key = '', e.trigger_text, NULL),
                e.wait_until - e.due_at, e.waiting_for, e.error_msg, s.id
            FROM executions AS e CROSS JOIN schedules AS s ON s.id = e.schedule_id
-           WHERE e.queue = :queue AND e.wait_until <= :now
+           WHERE e.queue = :queue AND e.wait_until <= :now {"" if key is None else of_key}
            ORDER BY e.wait_until LIMIT :limit""",
-        {"queue": queue, "now": needs.now_ms, "limit": _MOST_EXPIRED},
+        {"queue": queue, "now": needs.now_ms, "limit": _MOST_EXPIRED, **names},
     )
     decided = []
     for execution_id, cause, stored, source, within_ms, waiting_for, note, schedule_id in rows:
