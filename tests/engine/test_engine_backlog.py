@@ -264,7 +264,7 @@ def test_a_job_that_is_too_slow_joins_no_more_than_a_hundred_and_none_without_a_
     skipped = [run.reason for run in story.runs("slow") if run.missed_count]
     story.world.clock.advance_ms(3_600_000)
 
-    for _ in range(200):
+    for _ in range(40):
         story.after_s(30)
 
     active = [run for run in story.runs("slow") if run.status in (Status.QUEUED, Status.RUNNING)]

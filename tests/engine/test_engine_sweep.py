@@ -16,7 +16,7 @@ from tests.support.clock import PacedClock
 from tests.support.story import START_MS, Story
 
 DAY_MS = 86_400_000
-MANY = 1_500
+MANY = 1_100
 
 
 @pytest.fixture
