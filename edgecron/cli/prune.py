@@ -47,7 +47,6 @@ from edgecron.planning.retention import (
     Retention,
     output_limit,
 )
-from edgecron.store.sql.retention import find_size
 from edgecron.views.phrases import size_words
 from edgecron.views.times import seconds_words
 
@@ -189,7 +188,7 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
     if args.dry_run:
         cli.put("nothing was removed")
         return
-    after = find_size(cli.local_client().store) if args.compact else pruned.after
+    after = cli.local_client().store.find_size() if args.compact else pruned.after
     used_bytes, free_bytes = after
     text = f"the database holds {size_words(used_bytes)}"
     if pruned.removed:

@@ -314,13 +314,13 @@ class Client(Outlooks, Backfills, ManualRuns):
         Engines continue meanwhile. A dry run only reports what would go. Raises NotFound.
         """
         from edgecron.planning.retention import Kept, Pruned, limits_at, sum_of
-        from edgecron.store.sql.retention import find_size, prune
+        from edgecron.store.sql.retention import prune
 
         schedule_id = None if name is None else self.past_id(name)
         retention = retention or self.retention
         is_trusted = self.is_clock_trusted()
         limits = limits_at(retention, self._clock.now_ms(), is_trusted=is_trusted)
-        before = Kept(*find_size(self.store))
+        before = Kept(*self.store.find_size())
         done: list[Removed] = []
         slices = prune(self.store, limits, schedule_id=schedule_id, is_trial=dry_run)
         for removed in slices:
@@ -334,7 +334,7 @@ class Client(Outlooks, Backfills, ManualRuns):
         return Pruned(
             removed=tuple(done),
             before=before,
-            after=Kept(*find_size(self.store)),
+            after=Kept(*self.store.find_size()),
             has_ages=is_trusted,
         )
 

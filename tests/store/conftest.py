@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +13,41 @@ from edgecron.store.sqlite.store import SqliteStore, open_store
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.newdatabases import new_database
+from tests.support.tools import need_postgres
+
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresServer
+
+
+# The files of the suite that also run on PostgreSQL.
+_ON_BOTH = {
+    "test_store_claims",
+    "test_store_ends",
+    "test_store_job_kinds",
+    "test_store_needs",
+    "test_store_notices",
+    "test_store_offers",
+    "test_store_pages",
+    "test_store_queued",
+    "test_store_schedules",
+    "test_store_upkeep",
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "make_store" in metafunc.fixturenames:
+        is_on_both = metafunc.module.__name__.rpartition(".")[2] in _ON_BOTH
+        kinds = ["sqlite", "postgres"] if is_on_both else ["sqlite"]
+        metafunc.parametrize("make_store", kinds, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    need_postgres()
+    from tests.support.postgres import private_server  # its driver is an extra
+
+    with private_server() as server:
+        yield server
 
 
 @pytest.fixture
@@ -18,15 +55,18 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
-    """Opens the store of this test; another kind of store is one more parameter here."""
+    """Opens the store of this test, of the kind of its parameter."""
     opened: list[SqliteStore] = []
-    assert request.param == "sqlite"
-    path = new_database(tmp_path / "edgecron.db", now_ms=0)
+    open_one: OpenStore
+    if request.param == "postgres":
+        open_one = request.getfixturevalue("postgres").new_database()
+    else:
+        open_one = partial(open_store, new_database(tmp_path / "edgecron.db", now_ms=0), now_ms=0)
 
     def make() -> SqliteStore:
-        opened.append(open_store(path, now_ms=0))
+        opened.append(open_one())
         return opened[-1]
 
     yield make

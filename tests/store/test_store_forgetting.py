@@ -65,7 +65,7 @@ def described(bench: Bench, schedule_id: int, *revisions: int) -> list[str | Non
 
 
 def size_of(bench: Bench) -> int:
-    used_bytes, _ = retention.find_size(bench.store)
+    used_bytes, _ = bench.store.find_size()
     return used_bytes
 
 

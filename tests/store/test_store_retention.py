@@ -21,7 +21,6 @@ from edgecron.planning.retention import (
 )
 from edgecron.store.sql import notices, outbox
 from edgecron.store.sql.old_runs import remove_runs
-from edgecron.store.sql.retention import find_size
 from edgecron.store.sql.retention import prune as prune_slices
 from edgecron.store.sqlite.whole_file import repair_orphans
 from tests.store.store_bench import Bench, OpenStore, outcome_of
@@ -201,11 +200,11 @@ def test_the_oldest_runs_go_until_the_database_is_small_enough(bench: Bench) -> 
                    :from + i * 60000 FROM n""",
             {"from": bench.now - 400 * DAY_S * 1000},
         )
-    assert find_size(big)[0] > 3 * MIB // 2
+    assert big.find_size()[0] > 3 * MIB // 2
 
     removed = prune(bench, keep(database_bytes=MIB))
 
-    assert find_size(big)[0] <= MIB
+    assert big.find_size()[0] <= MIB
     assert {one.reason for one in removed} == {Reason.BYTES}
     rows = left(bench)
     assert ids[-1] in rows

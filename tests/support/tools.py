@@ -50,6 +50,23 @@ def need_compiler() -> None:
     _need([name for name in ("zstd.h",) if not Path("/usr/include", name).exists()])
 
 
+@cache
+def find_postgres() -> Path | None:
+    """The folder of PostgreSQL's programs; None if it is not installed."""
+    found = shutil.which("initdb")
+    if found is not None:
+        return Path(found).parent
+    # Debian keeps each version apart, and none on the path.
+    folders = Path("/usr/lib/postgresql").glob("*/bin")
+    return max(folders, key=lambda folder: float(folder.parent.name), default=None)
+
+
+def need_postgres() -> None:
+    """Skip the test unless PostgreSQL and its driver are installed."""
+    need_packages("psycopg")
+    _need([] if find_postgres() else ["postgresql"])
+
+
 def private_mounts() -> list[str]:
     """The start of a command that mounts what nobody else sees, as root in a namespace.
 

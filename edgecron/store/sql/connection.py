@@ -70,5 +70,11 @@ class Connection(Protocol):
     def let_others_write(self) -> None:
         """Pause between two slices of a large change, for connections that wait for the lock."""
 
+    def without_overwriting(self) -> AbstractContextManager[None]:
+        """Do not overwrite removed rows within the block: retention writes half as much."""
+
+    def find_size(self) -> tuple[int, int]:
+        """The bytes that the database holds, and the free bytes in its file."""
+
     def empty_log(self) -> bool:
         """Remove former contents from all files; False if a reader prevents this."""

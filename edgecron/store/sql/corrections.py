@@ -24,7 +24,7 @@ from edgecron.store.sql.row_batches import record_missed
 
 ALL_IDS: range = range(1, 2**62)
 
-_SELECT = """SELECT id, revision, name, enabled AND trigger_error IS NULL, next_plan_at,
+_SELECT = """SELECT id, revision, name, enabled = 1 AND trigger_error IS NULL, next_plan_at,
         next_run_at, next_source, decided_until, trusted_until, paused_until, planned_count,
         pruned_until, repeats_since, last_enqueued_at, NOT EXISTS (
             SELECT 1 FROM schedule_revisions AS r
@@ -32,8 +32,9 @@ _SELECT = """SELECT id, revision, name, enabled AND trigger_error IS NULL, next_
     FROM schedules WHERE deleted_at IS NULL """
 # The longest time that a queued row waits for its due time: a manual run as long as a person said,
 # a retry within its policy. A row that waits for a window waits for it again.
-_MOST_DELAY_MS = """iif(cause = 'manual', 1 << 60, iif(cause != 'retry', 0, 1100 * coalesce(
-    (SELECT snapshot ->> 'retry_max_delay_s' FROM schedule_revisions AS r
+_MOST_DELAY_MS = """iif(cause = 'manual', 1152921504606846976,
+    iif(cause != 'retry', 0, 1100 * coalesce(
+    (SELECT CAST(snapshot ->> 'retry_max_delay_s' AS DOUBLE PRECISION) FROM schedule_revisions AS r
      WHERE r.schedule_id = executions.schedule_id AND r.revision <= executions.revision
      ORDER BY r.revision DESC LIMIT 1),
     (SELECT retry_max_delay_s FROM schedules AS s WHERE s.id = executions.schedule_id))))"""
@@ -117,7 +118,7 @@ def find_intervals(
     return _kept(
         database,
         f"""AND next_plan_at IS NOT NULL AND paused_until IS NULL
-            AND (trusted_until IS NULL OR decided_until > :now OR :stepped)
+            AND (trusted_until IS NULL OR decided_until > :now OR :stepped = 1)
             AND NOT {_CALENDAR}""",
         {"now": now_ms, "stepped": has_stepped},
         ids=ids,
@@ -279,7 +280,7 @@ def _retime_one(database: Connection, change: Retimed) -> bool:
                    min(last_enqueued_at, :fired))
            WHERE id = :id AND revision = :revision AND next_plan_at IS :plan
                AND next_run_at IS :run AND decided_until = :was AND trusted_until IS :was_trusted
-               AND (enabled AND trigger_error IS NULL) = :active AND deleted_at IS NULL""",
+               AND (enabled = 1 AND trigger_error IS NULL) = :active AND deleted_at IS NULL""",
         {
             "id": kept.schedule_id,
             "revision": kept.revision,

@@ -333,7 +333,7 @@ def note_suspension(database: Connection, execution_id: int, token: str, note: s
                    SELECT iif(count(*), json_group_array(value), NULL) FROM (
                        SELECT value FROM json_each(coalesce(flags, '[]'))
                        WHERE value != '{SUSPENDED_MARK}'
-                       UNION ALL SELECT '{SUSPENDED_MARK}' WHERE :note IS NOT NULL))
+                       UNION ALL SELECT '{SUSPENDED_MARK}' WHERE :note IS NOT NULL) AS marks)
                WHERE id = :id AND lease_token = :token AND status = 'running'
                    AND (:note IS NULL OR cancel_requested_at IS NULL)""",
             {"id": execution_id, "token": token, "note": note},

@@ -180,11 +180,12 @@ def find_incidents(
     rows = database.rows(
         """SELECT i.rule, i.schedule_id, i.event, i.since_at, i.count, i.noticed_at, i.remind_at,
                i.execution_id, CASE i.event WHEN 'failed' THEN 1
-                   WHEN 'missed' THEN NOT EXISTS (
+                   WHEN 'missed' THEN iif(EXISTS (
                        SELECT 1 FROM executions AS now INDEXED BY executions_active
                        WHERE now.status IN ('queued', 'running') AND now.claimed_at IS NOT NULL
-                           AND now.schedule_id = i.schedule_id)
-                   WHEN 'late' THEN e.status IS 'queued' ELSE e.status IS 'running' END
+                           AND now.schedule_id = i.schedule_id), 0, 1)
+                   WHEN 'late' THEN iif(e.status IS 'queued', 1, 0)
+                   ELSE iif(e.status IS 'running', 1, 0) END
            FROM incidents AS i LEFT JOIN executions AS e ON e.id = i.execution_id
            WHERE i.schedule_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
                OR i.remind_at <= :now""",

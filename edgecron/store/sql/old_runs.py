@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
 
 from edgecron.base.values import NamedTuple
 from edgecron.store.sql.connection import Connection
@@ -171,9 +170,9 @@ def find_long_schedules(database: Connection, most: int) -> Iterator[list[int]]:
 
 def remove_outputs(database: Connection, ids: Sequence[int], *, now_ms: int) -> list[int]:
     """Remove the output of these runs, inside the caller's transaction; whose output was there."""
-    with _without_overwriting(database):
+    with database.without_overwriting():
         rows = database.returning_all(
-            """UPDATE outputs SET encoding = 'raw', chunks = x'', removed_at = :now
+            """UPDATE outputs SET encoding = 'raw', chunks = zeroblob(0), removed_at = :now
                WHERE execution_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
                    AND removed_at IS NULL RETURNING execution_id""",
             {"ids": json.dumps(list(ids)), "now": now_ms},
@@ -186,7 +185,7 @@ def remove_runs(database: Connection, ids: Sequence[int], *, now_ms: int) -> lis
 
     `pruned_until` of their schedules then covers their plan times.
     """
-    with _without_overwriting(database):
+    with database.without_overwriting():
         rows = database.rows(
             f"""DELETE FROM executions AS e
                 WHERE e.id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids)) AND {_REMOVABLE}
@@ -205,13 +204,3 @@ def remove_runs(database: Connection, ids: Sequence[int], *, now_ms: int) -> lis
             {"id": schedule_id, "plan": plan_ms},
         )
     return [row[0] for row in rows]
-
-
-@contextmanager
-def _without_overwriting(database: Connection) -> Iterator[None]:
-    """Do not overwrite freed pages: with output, that would double what is written to the disk."""
-    database.rows("PRAGMA secure_delete = FAST")
-    try:
-        yield
-    finally:
-        database.rows("PRAGMA secure_delete = ON")

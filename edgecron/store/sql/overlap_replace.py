@@ -182,7 +182,7 @@ def _find_oldest(
            WHERE schedule_id = :schedule AND scope_kind = :kind AND scope_id = :scope
                AND status IN ('queued', 'running') AND id != :by
                AND fire_key NOT LIKE 'backfill:%'
-               AND NOT (:spares_late AND cause = 'catch_up')
+               AND NOT (:spares_late = 1 AND cause = 'catch_up')
                AND NOT (status = 'queued' AND cause = 'manual' AND {IS_DELAYED})
            ORDER BY status != 'queued', id""",
         {
@@ -231,7 +231,7 @@ def _mark_running(database: Connection, execution_id: int, now_ms: int) -> None:
         """UPDATE executions SET flags = CASE
                    WHEN flags LIKE '%"' || :mark || '"]' THEN flags
                    WHEN json_valid(flags) THEN json_insert(flags, '$[#]', :mark)
-                   ELSE json_array(:mark) END,
+                   ELSE CAST(json_array(:mark) AS TEXT) END,
                cancel_requested_at = coalesce(cancel_requested_at, :now)
            WHERE id = :id AND status = 'running'""",
         {"id": execution_id, "mark": REPLACED_MARK, "now": now_ms},

@@ -364,7 +364,7 @@ def _find_full(database: Connection) -> list[ScopeKey]:
                CROSS JOIN schedules AS s ON s.id = e.schedule_id
                WHERE e.status = 'running' AND e.status IN ('queued', 'running')
                    AND NOT (s.overlap = 'replace' AND (s.needs != '[]' OR
-                       instr(s.triggers, '"once in ') OR
+                       instr(s.triggers, '"once in ') > 0 OR
                        s.between_times != '[]' OR s.not_between_times != '[]'
                        OR s.except_days != '[]'))"""
         )

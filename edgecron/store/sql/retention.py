@@ -82,15 +82,6 @@ def prune(
     return begun.slices()
 
 
-def find_size(database: Connection) -> tuple[int, int]:
-    """The bytes that the database holds, and the free bytes in its file."""
-    [(used_bytes, free_bytes)] = database.rows(
-        """SELECT (page_count - freelist_count) * page_size, freelist_count * page_size
-           FROM pragma_page_count, pragma_freelist_count, pragma_page_size"""
-    )
-    return used_bytes, free_bytes
-
-
 class _TurnLost(Exception):
     """Another pass has begun: this one is over."""
 
@@ -166,7 +157,7 @@ class _Pass:
         next_ms = self._limits.now_ms + HOUR_MS
         changed = self._database.change(
             """UPDATE meta SET next_prune_at = :next
-               WHERE id = 1 AND (next_prune_at IS :known OR :anyway)""",
+               WHERE id = 1 AND (next_prune_at IS :known OR :anyway = 1)""",
             {"next": next_ms, "known": self._next_ms, "anyway": self._takes_precedence},
         )
         if not changed:
@@ -174,7 +165,7 @@ class _Pass:
         self._next_ms = next_ms
 
     def _used_bytes(self) -> int:
-        return find_size(self._database)[0] - self._tried_bytes
+        return self._database.find_size()[0] - self._tried_bytes
 
     # Output.
 

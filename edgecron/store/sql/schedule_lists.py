@@ -80,17 +80,14 @@ def find_suspects(database: Connection, *, now_ms: int, late_ms: int) -> list[Su
     `late_ms`. A run that waits for a condition is not overdue: its schedule says so. Schedules
     that are paused, broken or run by no program are not among them.
     """
-    waiting = {
-        schedule_id: (due_ms, run_id)
-        for schedule_id, due_ms, run_id in database.rows(
-            f"""SELECT schedule_id, min(due_at), id FROM (
-                    SELECT schedule_id, due_at, id FROM executions
-                    WHERE status = 'queued' AND due_at < :late AND waiting_for IS NULL
-                        AND cause NOT IN ('catch_up', 'backfill') LIMIT {_MOST_WAITING}) AS waiting
-                GROUP BY schedule_id""",
-            {"late": late_ms},
-        )
-    }
+    waiting: dict[int, tuple[int, int]] = {}  # the due time and id of its first run
+    for schedule_id, due_ms, run_id in database.rows(
+        f"""SELECT schedule_id, due_at, id FROM executions
+            WHERE status = 'queued' AND due_at < :late AND waiting_for IS NULL
+                AND cause NOT IN ('catch_up', 'backfill') LIMIT {_MOST_WAITING}""",
+        {"late": late_ms},
+    ):
+        waiting[schedule_id] = min((due_ms, run_id), waiting.get(schedule_id, (due_ms, run_id)))
     found = []
     for row in database.rows(
         """SELECT id, name, queue, last_status, last_success_at, success_count > 0, skipped_count,
@@ -156,7 +153,7 @@ def page_where(
 ) -> tuple[str, dict[str, Any]]:
     """Return a WHERE clause that selects a page of schedules by name, and its parameters."""
     wheres = ["deleted_at IS NULL", "name > :after"]
-    params: dict[str, Any] = {"after": after or "", "limit": -1 if limit is None else limit}
+    params: dict[str, Any] = {"after": after or "", "limit": 2**62 if limit is None else limit}
     if choice is not None:
         if choice.group is not None:
             wheres.append("group_name = :group")

@@ -57,7 +57,7 @@ _TO_CHECK = """
         SELECT 1 FROM schedules AS x WHERE x.name = u.upstream AND x.deleted_at IS NULL)
     UNION SELECT * FROM (SELECT id FROM schedules
         INDEXED BY schedules_of_programs
-        WHERE queue != 'command' AND deleted_at IS NULL LIMIT :most)"""
+        WHERE queue != 'command' AND deleted_at IS NULL LIMIT :most) AS own"""
 _FIRST_PAGE, _PAGE = 20, 500
 _BEFORE_ALL_MS = -(1 << 62)
 
@@ -76,7 +76,7 @@ def find_needs(database: Connection) -> list[tuple[str, tuple[str, ...]]]:
     rows = database.rows(
         """SELECT name, needs, triggers FROM schedules
            WHERE deleted_at IS NULL AND (
-               needs <> '[]' AND json_type(needs) = 'array' OR instr(triggers, '"once in '))
+               needs <> '[]' AND json_type(needs) = 'array' OR instr(triggers, '"once in ') > 0)
            ORDER BY name"""
     )
     found = [(row[0], needs_of_fire(needs_of(row[1]), *needs_of(row[2]))) for row in rows]

@@ -21,7 +21,7 @@ from edgecron.model.measures import (
 from edgecron.store.sql.connection import Connection
 
 # The counts by step of all schedules, and of those that retention has removed.
-_COUNTS = """SELECT j.key AS step, sum(CAST(j.value AS BIGINT)) AS count
+_COUNTS = """SELECT j.key AS step, CAST(sum(CAST(j.value AS BIGINT)) AS BIGINT) AS count
     FROM (SELECT {of}_counts AS counts FROM schedules {where}
           UNION ALL SELECT {of}_counts FROM meta) AS s
     CROSS JOIN json_each(s.counts) AS j GROUP BY j.key"""

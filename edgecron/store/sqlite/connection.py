@@ -333,6 +333,26 @@ class Database(Statements):
         with self.in_use, translated_errors(self.path):
             self._connection.execute("PRAGMA shrink_memory")
 
+    @contextmanager
+    def without_overwriting(self) -> Iterator[None]:
+        """Do not overwrite freed pages within the block.
+
+        With output, that would double what is written to the disk.
+        """
+        self.rows("PRAGMA secure_delete = FAST")
+        try:
+            yield
+        finally:
+            self.rows("PRAGMA secure_delete = ON")
+
+    def find_size(self) -> tuple[int, int]:
+        """The bytes that the database holds, and the free bytes in its file."""
+        [(used_bytes, free_bytes)] = self.rows(
+            """SELECT (page_count - freelist_count) * page_size, freelist_count * page_size
+               FROM pragma_page_count, pragma_freelist_count, pragma_page_size"""
+        )
+        return used_bytes, free_bytes
+
     def empty_log(self) -> bool:
         """Move the whole log into the file and empty it; False if another process reads from it.
 

@@ -1,0 +1,438 @@
+"""ServerDatabase: one connection to a PostgreSQL server, with its transactions and its errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import RLock
+from typing import Any
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.conninfo import conninfo_to_dict
+
+from edgecron.base.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseUnusable,
+    EdgecronError,
+    InvalidInput,
+    QueryInterrupted,
+    Unreadable,
+)
+from edgecron.store.postgres.dialect import to_postgres
+from edgecron.store.postgres.values import adapt, as_json
+from edgecron.store.sql.connection import Params
+
+CHANNEL = "edgecron"  # of NOTIFY: each transaction that has written
+_WRITERS = 0x6564676563726F6E  # the advisory lock of all writers of a database
+_IN_TRANSACTION = pq.TransactionStatus.INTRANS
+
+
+class _RollBack(Exception):
+    """Ends a rehearsal."""
+
+
+def place_of(url: str) -> str:
+    """Where a database is, for people: its URL without the password."""
+    try:
+        found = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise InvalidInput(
+            f"database URL can't be read: {str(error).strip()}",
+            hint="write it so: postgresql://USER@HOST:PORT/DATABASE",
+        ) from error
+    host, port = found.get("host") or "", found.get("port")
+    return f"postgresql://{host}{f':{port}' if port else ''}/{found.get('dbname') or ''}"
+
+
+class ServerDatabase:
+    """One connection, for one thread at a time of one process."""
+
+    def __init__(self, url: str, *, busy_wait_s: float = 30.0) -> None:
+        """Connect to the server.
+
+        A writer waits up to `busy_wait_s` for another writer, then raises DatabaseBusy. Raises
+        DatabaseUnusable if the server can't be reached or refuses the connection.
+        """
+        self.place = place_of(url)
+        self.in_use = RLock()
+        self.notes: dict[str, Any] = {}  # of the store's modules, kept between transactions
+        self.lock_waits = 0
+        self._url = url
+        self._pid = os.getpid()
+        self._busy_wait_ms = round(busy_wait_s * 1000)
+        self._seed_and_uuid: tuple[bytes, str] | None = None  # not read yet
+        self._version: int | None = None  # of the schema that our statements fit
+        self._own_changes = 0  # transactions of ours that have written
+        self._has_written = False  # the open transaction
+        self._is_together = False
+        self._was_locked = False
+        with self._translated():
+            self._connection = self._connect()
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        connection = psycopg.connect(
+            self._url, autocommit=True, application_name="edgecron", connect_timeout=10
+        )
+        adapt(connection)
+        connection.execute("SET search_path = edgecron, pg_catalog")
+        return connection
+
+    def close(self) -> None:
+        """Close the connection. Does nothing if it is closed, or belongs to the parent process."""
+        if os.getpid() == self._pid:
+            with self.in_use:
+                self._connection.close()
+
+    # The identity of the database.
+
+    @property
+    def seed(self) -> bytes:
+        """The random seed of jitter and `H`."""
+        return (self._seed_and_uuid or self.read_identity())[0]
+
+    @property
+    def uuid(self) -> str:
+        """The UUID of the database."""
+        return (self._seed_and_uuid or self.read_identity())[1]
+
+    def read_identity(self) -> tuple[bytes, str]:
+        """Read the seed and the UUID again. Raises DatabaseUnusable if they are lost."""
+        row = self.row("SELECT seed, uuid FROM meta")
+        if row is None:
+            raise DatabaseUnusable(f"database {self.place} has no seed", hint="restore a backup")
+        self._seed_and_uuid = found = bytes(row[0]), str(row[1])
+        return found
+
+    @property
+    def change_mark(self) -> int:
+        """A number that changes when another connection commits a change."""
+        found = self.row("SELECT changes, schema FROM versions")
+        assert found is not None
+        self._check_version(found[1])
+        return int(found[0]) - self._own_changes
+
+    def read_server_ms(self) -> int:
+        """The server's clock, in milliseconds since 1970."""
+        found = self.row("SELECT server_ms()")
+        assert found is not None
+        return int(found[0])
+
+    # Statements.
+
+    def rows(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
+        """All rows of a statement."""
+        with self._using() as connection:
+            statement = to_postgres(sql)
+            cursor = connection.execute(statement.text, statement.values(params))
+            if not (cursor.statusmessage or "").startswith("SELECT"):
+                self._note_written(cursor)
+            return [] if cursor.description is None else cursor.fetchall()
+
+    def each(self, sql: str, params: Params | None = None) -> Iterator[tuple[Any, ...]]:
+        """The rows of a statement, a few at a time, for results that are too large for memory."""
+        with self._translated():
+            with self._using() as connection:
+                cursor = connection.cursor("each", withhold=True)
+                statement = to_postgres(sql)
+                cursor.execute(statement.text, statement.values(params))
+            try:
+                while True:
+                    with self.in_use:
+                        some = cursor.fetchmany(64)
+                    if not some:
+                        return
+                    yield from some
+            finally:
+                with self.in_use, suppress(psycopg.OperationalError):  # The server drops it too.
+                    cursor.close()
+
+    def row(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
+        """The first row of a statement, or None."""
+        found = self.rows(sql, params)
+        return found[0] if found else None
+
+    def change(self, sql: str, params: Params | None = None) -> int:
+        """Run a statement that writes; how many rows it changed."""
+        return self._write(sql, params).rowcount
+
+    def change_many(self, sql: str, params: Sequence[Params]) -> None:
+        """Run a statement that writes once for each set of parameters."""
+        self._check_transaction()
+        if params:
+            statement = to_postgres(sql)
+            with self._connection.cursor() as cursor:
+                cursor.executemany(statement.text, [statement.values(one) for one in params])
+                self._note_written(cursor)
+
+    def returning_each(self, sql: str, params: Sequence[Params]) -> list[tuple[Any, ...]]:
+        """Run a statement with RETURNING once for each set of parameters; all its rows."""
+        self._check_transaction()
+        if not params:
+            return []
+        statement = to_postgres(sql)
+        values = [statement.values(one) for one in params]
+        with self._connection.cursor() as cursor:
+            cursor.executemany(statement.text, values, returning=True)
+            self._has_written = True
+            found = cursor.fetchall()
+            while cursor.nextset():
+                found += cursor.fetchall()
+            return found
+
+    def returning(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
+        """Run a statement with RETURNING; its one row, or None."""
+        found = self.returning_all(sql, params)
+        return found[0] if found else None
+
+    def returning_all(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
+        """Run a statement with RETURNING; all its rows."""
+        return self._write(sql, params).fetchall()
+
+    def _write(self, sql: str, params: Params | None) -> psycopg.Cursor[Any]:
+        self._check_transaction()
+        statement = to_postgres(sql)
+        cursor = self._connection.execute(statement.text, statement.values(params))
+        self._note_written(cursor)
+        return cursor
+
+    def _note_written(self, cursor: psycopg.Cursor[Any]) -> None:
+        self._has_written |= cursor.rowcount > 0
+
+    def run_script(self, script: str) -> None:
+        """Run the statements of a migration, which are written for PostgreSQL."""
+        self._check_transaction()
+        self._connection.execute(script.encode())
+
+    def as_value(self, value: object) -> str:
+        """A collection of texts as the value of a parameter, for a function of ours to read."""
+        return as_json(value)
+
+    @contextmanager
+    def unique(self, column: str, problem: EdgecronError) -> Iterator[None]:
+        """Raise `problem` if a statement within the block repeats a value of a unique column."""
+        try:
+            # A failed statement ends a transaction of PostgreSQL, except behind a savepoint.
+            with self._connection.transaction():
+                yield
+        except errors.UniqueViolation as error:
+            if column.rpartition(".")[2] not in (error.diag.message_detail or ""):
+                raise
+            raise problem from error
+
+    # Transactions.
+
+    @property
+    def was_locked(self) -> bool:
+        """Whether the open transaction had to wait for another writer when it began."""
+        return self._was_locked
+
+    @contextmanager
+    def transaction(self, *, is_synced: bool = True) -> Iterator[None]:
+        """One transaction, the only one that writes: committed at the end, rolled back by errors.
+
+        Without `is_synced`, a crash of the server can take it, but no earlier one. If COMMIT itself
+        raises, the caller can't know whether it happened.
+        """
+        if self._is_together:
+            yield
+            return
+        with self._using() as connection:
+            self._begin(connection, is_synced=is_synced)
+            try:
+                yield
+                if self._has_written:
+                    connection.execute(
+                        f"UPDATE versions SET changes = changes + 1; NOTIFY {CHANNEL}; COMMIT"
+                    )
+                    self._own_changes += 1
+                else:
+                    connection.execute("COMMIT")
+            except BaseException:
+                # A lost connection has rolled back already.
+                with suppress(psycopg.OperationalError):
+                    connection.rollback()
+                raise
+
+    def _begin(self, connection: psycopg.Connection[Any], *, is_synced: bool) -> None:
+        self._has_written = False
+        cursor = connection.execute(f"BEGIN; SELECT pg_try_advisory_xact_lock({_WRITERS})")
+        cursor.nextset()
+        self._was_locked = cursor.fetchall() == [(0,)]
+        try:
+            if self._was_locked:
+                self.lock_waits += 1
+                # 0 would wait without end.
+                connection.execute(f"SET LOCAL lock_timeout = {max(self._busy_wait_ms, 1)}")
+                connection.execute(f"SELECT pg_advisory_xact_lock({_WRITERS})")
+                connection.execute("SET LOCAL lock_timeout = 0")
+            if not is_synced:
+                connection.execute("SET LOCAL synchronous_commit = off")
+            if self._version is not None:
+                # Under the lock, so that nobody changes the schema before we write.
+                [(version,)] = connection.execute("SELECT schema FROM versions").fetchall()
+                self._check_version(version)
+        except BaseException:
+            with suppress(psycopg.OperationalError):
+                connection.rollback()
+            raise
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make one transaction of those within the block: all of them commit, or none."""
+        with self.transaction():
+            self._is_together = True
+            try:
+                yield
+            finally:
+                self._is_together = False
+
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Roll back all that is written within the block.
+
+        Raises DatabaseBusy immediately if another connection is writing.
+        """
+        with self.waiting_at_most(0), suppress(_RollBack), self.together():
+            yield
+            raise _RollBack
+
+    def let_others_write(self) -> None:
+        """Do nothing: the server gives its lock to the writer that has waited longest."""
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Wait up to so long for another writer from now on."""
+        self._busy_wait_ms = round(seconds * 1000)
+
+    @contextmanager
+    def waiting_at_most(self, seconds: float) -> Iterator[None]:
+        """Wait up to so long for another writer within the block."""
+        before_ms = self._busy_wait_ms
+        self.wait_at_most(seconds)
+        try:
+            yield
+        finally:
+            self._busy_wait_ms = before_ms
+
+    def interrupt(self) -> None:
+        """Make a statement that is running raise QueryInterrupted. Callable from any thread."""
+        self._connection.cancel()
+
+    @contextmanager
+    def without_overwriting(self) -> Iterator[None]:
+        """Change nothing: the server never overwrites removed rows."""
+        yield
+
+    def find_size(self) -> tuple[int, int]:
+        """The bytes that our tables hold on the server. Their free bytes are unknown: 0."""
+        [(used_bytes,)] = self.rows(
+            """SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class AS c
+               JOIN pg_namespace AS n ON n.oid = c.relnamespace
+               WHERE n.nspname = 'edgecron' AND c.relkind = 'r'"""
+        )
+        return used_bytes, 0
+
+    def empty_log(self) -> bool:
+        """Return True: the server keeps its own log, and removes old rows by itself."""
+        return True
+
+    # The version of the schema, and errors.
+
+    def expect_version(self, version: int) -> None:
+        """Refuse to write from now on if the schema is not of this version."""
+        self._version = version
+
+    def _check_version(self, found: int) -> None:
+        if self._version is not None and found != self._version:
+            raise DatabaseUnusable(
+                f"database {self.place} has become version {found} while it was open"
+                f" as {self._version}",
+                hint="restart edgecron, or upgrade it",
+            )
+
+    @contextmanager
+    def _using(self) -> Iterator[psycopg.Connection[Any]]:
+        """The connection; outside of a transaction, a new one if it was lost."""
+        if os.getpid() != self._pid:
+            raise DatabaseUnusable(
+                f"database {self.place} was opened before a fork",
+                hint="open it after the fork, in the child",
+            )
+        with self.in_use, self._translated():
+            if self._connection.broken:
+                self._connection = self._connect()
+            yield self._connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise _translate(error, self.place) from error
+
+    def _check_transaction(self) -> None:
+        # Each statement would be committed alone: half a decision, and a sync for every row.
+        is_open = self._connection.info.transaction_status == _IN_TRANSACTION
+        assert is_open, "a write outside of a transaction"
+
+
+# The first match says what an error of the server means: its code, or the first letters of it.
+_Make = Callable[[str, str], EdgecronError]
+_MEANINGS: tuple[tuple[str, _Make], ...] = (
+    (
+        "55P03 40",
+        lambda place, _: DatabaseBusy(
+            f"database {place} is locked by another process",
+            hint="try again in a moment; if it lasts, see: edgecron doctor",
+        ),
+    ),
+    ("57014", lambda place, _: QueryInterrupted(f"a query of database {place} was interrupted")),
+    (
+        "53100",
+        lambda place, _: DatabaseFull(
+            f"no space left to write database {place}", hint="free some disk space on the server"
+        ),
+    ),
+    (
+        "42501",
+        lambda place, why: DatabaseUnusable(
+            f"database {place} refuses this role ({why})",
+            hint="grant the role its rights on the schema edgecron",
+        ),
+    ),
+    (
+        "25006",
+        lambda place, _: DatabaseUnusable(
+            f"database {place} is read-only", hint="name the primary server, not a standby"
+        ),
+    ),
+    (
+        "42",
+        lambda place, why: DatabaseDamaged(
+            f"database {place} does not have the tables of this edgecron ({why})",
+            hint="another program changed them; restore a backup",
+        ),
+    ),
+    (
+        "22 23",
+        lambda place, why: Unreadable(
+            f"database {place} has content that can't be read ({why})",
+            hint="to see the damage: edgecron doctor --deep",
+        ),
+    ),
+)
+
+
+def _translate(error: psycopg.Error, place: str) -> EdgecronError:
+    why = str(error).partition("\n")[0].strip()[:300]
+    code = error.sqlstate or ""
+    for starts, make in _MEANINGS:
+        if any(code.startswith(start) for start in starts.split()):
+            return make(place, why)
+    return DatabaseUnusable(
+        f"database {place} can't be used ({why})",
+        hint="check that the server runs and lets you in: pg_isready",
+    )

@@ -1,0 +1,53 @@
+"""Values: what PostgreSQL and Python exchange, in the types that SQLite has.
+
+Rows hold integers, floats, texts, bytes and None only: a truth is 0 or 1, JSON is its text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+from psycopg.adapt import Buffer, Loader
+from psycopg.types.numeric import Int8Dumper
+from psycopg.types.string import StrDumper, TextLoader
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+class _TruthDumper(Int8Dumper):
+    def dump(self, obj: Any) -> bytes:
+        return b"1" if obj else b"0"
+
+
+class _TruthLoader(Loader):
+    def load(self, data: Buffer) -> int:
+        return int(bytes(data) == b"t")
+
+
+class _NumberLoader(Loader):
+    """Sums of integers, and decimal fractions, are both `numeric`."""
+
+    def load(self, data: Buffer) -> int | float:
+        text = bytes(data).decode()
+        return float(text) if "." in text else int(text)
+
+
+def adapt(connection: psycopg.Connection[Any]) -> None:
+    """Let a connection take and give the types of SQLite."""
+    adapters = connection.adapters
+    # One type for all sizes: a statement is prepared once, and finds our functions.
+    adapters.register_dumper(int, Int8Dumper)
+    adapters.register_dumper(bool, _TruthDumper)
+    adapters.register_dumper(str, StrDumper)
+    adapters.register_loader("bool", _TruthLoader)
+    adapters.register_loader("numeric", _NumberLoader)
+    for name in ("json", "jsonb"):
+        adapters.register_loader(name, TextLoader)
+
+
+def as_json(value: object) -> str:
+    """A collection of texts as a JSON array."""
+    return json.dumps(sorted(cast("Iterable[str]", value)))

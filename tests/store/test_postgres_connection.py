@@ -1,0 +1,208 @@
+"""One connection to a PostgreSQL server: its transactions, its errors, and a server that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from edgecron.base.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseUnusable,
+    InvalidInput,
+    SchemaTooNew,
+    Unreadable,
+)
+from edgecron.store.sqlite.store import open_store as open_file
+from tests.support.tools import need_packages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.postgres import PostgresServer
+
+need_packages("psycopg")
+from edgecron.store.postgres.store import PostgresStore, open_store  # noqa: E402
+
+# Opens a store, which is closed after the test.
+Opener = Callable[..., PostgresStore]
+
+NOTE = "UPDATE meta SET trusted_high_at = :at"
+
+
+def write_and_fail(store: PostgresStore) -> None:
+    store.change(NOTE, {"at": 5})
+    store.rows("SELECT 1 FROM nowhere")
+
+
+def write_within_and_fail(store: PostgresStore) -> None:
+    with store.transaction():
+        store.change(NOTE, {"at": 5})
+    store.rows("SELECT 1 FROM nowhere")
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.create_database()
+
+
+@pytest.fixture
+def opened(url: str) -> Iterator[Opener]:
+    stores: list[PostgresStore] = []
+
+    def open_one(
+        at: str = url, *, seed: bytes | None = None, busy_wait_s: float = 30
+    ) -> PostgresStore:
+        stores.append(open_store(at, now_ms=0, seed=seed, busy_wait_s=busy_wait_s))
+        return stores[-1]
+
+    yield open_one
+    for one in stores:
+        one.close()
+
+
+@pytest.fixture
+def store(opened: Opener) -> PostgresStore:
+    return opened()
+
+
+def test_a_new_database_has_the_columns_that_a_file_has(
+    postgres: PostgresServer, opened: Opener, tmp_path: Path
+) -> None:
+    new = opened(postgres.create_empty())
+    file = open_file(tmp_path / "edgecron.db", now_ms=0)
+
+    columns = new.rows(
+        """SELECT table_name, column_name FROM information_schema.columns
+           WHERE table_schema = 'edgecron' AND table_name != 'versions'"""
+    )
+
+    of_file = file.rows(
+        """SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
+           WHERE t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite%'"""
+    )
+    assert set(columns) == set(of_file)
+    file.close()
+
+
+def test_a_database_keeps_its_seed_and_uuid(store: PostgresStore, opened: Opener) -> None:
+    again = opened(seed=b"x" * 16)
+
+    assert (again.seed, again.uuid) == (store.seed, store.uuid)
+
+
+def test_an_error_rolls_back_all_that_a_transaction_wrote(store: PostgresStore) -> None:
+    with pytest.raises(DatabaseDamaged), store.transaction():
+        write_and_fail(store)
+
+    assert store.row("SELECT trusted_high_at FROM meta") == (None,)
+
+
+def test_the_change_mark_counts_the_changes_of_others_only(
+    store: PostgresStore, opened: Opener
+) -> None:
+    other = opened()
+    mark = store.change_mark
+    with store.transaction():
+        store.change(NOTE, {"at": 5})
+    after_own = store.change_mark
+    with other.transaction():
+        assert other.change("UPDATE meta SET trusted_high_at = 6 WHERE id = 2") == 0
+    after_none = store.change_mark
+
+    with other.transaction():
+        other.change(NOTE, {"at": 7})
+
+    assert (after_own, after_none) == (mark, mark)
+    assert store.change_mark != mark
+
+
+def test_a_writer_waits_for_another_only_as_long_as_it_may(
+    store: PostgresStore, opened: Opener
+) -> None:
+    other = opened(busy_wait_s=0.01)
+
+    with (
+        store.transaction(),
+        pytest.raises(DatabaseBusy, match="is locked by another process"),
+        other.transaction(),
+    ):
+        pass
+
+    with other.transaction():
+        assert other.change(NOTE, {"at": 5}) == 1
+        assert not other.was_locked
+
+
+def test_transactions_together_are_one(store: PostgresStore) -> None:
+    with pytest.raises(DatabaseDamaged), store.together():
+        write_within_and_fail(store)
+
+    with store.rehearsal():
+        store.change(NOTE, {"at": 6})
+
+    assert store.row("SELECT trusted_high_at FROM meta") == (None,)
+
+
+def test_a_lost_connection_is_an_error_once_and_is_opened_again(
+    store: PostgresStore, postgres: PostgresServer
+) -> None:
+    postgres.end_connections()
+
+    with pytest.raises(DatabaseUnusable, match="can't be used"):
+        store.row("SELECT 1")
+
+    with store.transaction():
+        store.change(NOTE, {"at": 7})
+    assert store.row("SELECT trusted_high_at FROM meta") == (7,)
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
+    with pytest.raises(DatabaseUnusable) as raised:
+        open_store("postgresql://me:secret@/app?host=/nonexistent&port=5999", now_ms=0)
+
+    assert "postgresql:///nonexistent:5999/app" in str(raised.value)
+    assert "secret" not in str(raised.value)
+    assert raised.value.hint is not None
+
+
+def test_a_url_that_can_not_be_read_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="can't be read"):
+        open_store("postgresql://me@host/app?no_such_setting=1", now_ms=0)
+
+
+def test_errors_of_the_server_say_what_they_mean(store: PostgresStore) -> None:
+    with pytest.raises(DatabaseDamaged, match="does not have the tables"):
+        store.rows("SELECT 1 FROM nowhere")
+    with pytest.raises(Unreadable, match="content that can't be read"), store.transaction():
+        store.change("UPDATE meta SET seed = zeroblob(3)")
+
+
+def test_a_database_of_a_newer_edgecron_is_refused(store: PostgresStore, opened: Opener) -> None:
+    with store.transaction():
+        store.change("UPDATE versions SET schema = 99")
+
+    with pytest.raises(SchemaTooNew, match="is version 99"):
+        opened()
+    with pytest.raises(DatabaseUnusable, match="has become version 99"), store.transaction():
+        pass
+
+
+def test_rows_have_the_types_that_a_file_has(store: PostgresStore) -> None:
+    found = store.row(
+        """SELECT 1 = 1, 2 IS NULL, :text, :flag, 1.5 * 2, sum(2), json_array('a', 'b'),
+               :none IS NULL, :text IS NOT NULL, 'a' IS 'b', 100 % 7, 'a%'""",
+        {"text": "x", "flag": True, "none": None},
+    )
+
+    assert found == (1, 0, "x", 1, 3.0, 2, '["a","b"]', 1, 1, 0, 2, "a%")
+
+
+def test_a_large_result_comes_a_few_rows_at_a_time(store: PostgresStore) -> None:
+    rows = store.each("SELECT n FROM generate_series(1, 1000) AS n")
+
+    assert next(rows) == (1,)
+    assert store.row("SELECT 5") == (5,)
+    assert sum(row[0] for row in rows) == 500_499

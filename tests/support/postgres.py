@@ -1,0 +1,101 @@
+"""A private PostgreSQL server in a temporary folder, with a database for each test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import cast
+
+import psycopg
+
+from edgecron.store.postgres.store import open_store
+from edgecron.store.sqlite.store import SqliteStore
+from tests.support.tools import find_postgres
+
+_TEMPLATE = "edgecron_template"
+_FAST = "-c fsync=off -c listen_addresses= -c max_connections=50 -c shared_buffers=16MB"
+
+
+class PostgresServer:
+    """A server that only its folder leads to. It loses its data in a power cut, to be fast."""
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self._folder = folder
+        self._programs = programs
+        self._numbers = count(1)
+        self._run("initdb", "-A", "trust", "-U", "postgres", "-N", "-E", "UTF8", "--locale", "C")
+        self._run("pg_ctl", "-w", "-l", f"{folder}/log", "-o", f"-k {folder} {_FAST}", "start")
+        self._connection = psycopg.connect(self.url("postgres"), autocommit=True)
+        self._create(_TEMPLATE, "template1")
+        open_store(self.url(_TEMPLATE), now_ms=0, seed=bytes(16)).close()
+
+    def url(self, name: str) -> str:
+        return f"postgresql://postgres@/{name}?host={self._folder}"
+
+    def create_empty(self) -> str:
+        """Create a database without tables; its URL."""
+        return self._create(f"empty_{next(self._numbers)}", "template1")
+
+    def create_database(self) -> str:
+        """Create a database of edgecron without schedules; its URL."""
+        return self._create(f"test_{next(self._numbers)}", _TEMPLATE)
+
+    def new_database(self) -> Callable[[], SqliteStore]:
+        """Create such a database; what opens its store.
+
+        The suite asks only what both stores have, so the type of one stands for both.
+        """
+        url = self.create_database()
+        return lambda: cast("SqliteStore", open_store(url, now_ms=0))
+
+    def _create(self, name: str, template: str) -> str:
+        self._connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+        return self.url(name)
+
+    def end_connections(self) -> None:
+        """End all other connections, as a restart of the server does."""
+        self._connection.execute(
+            """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+               WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"""
+        )
+
+    def close(self) -> None:
+        self._connection.close()
+        self._run("pg_ctl", "-w", "-m", "immediate", "stop")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), "-D", f"{self._folder}/data", *arguments]
+        if os.geteuid() == 0:  # The server refuses to run as root.
+            command = [
+                "setpriv",
+                "--reuid=postgres",
+                "--regid=postgres",
+                "--clear-groups",
+                *command,
+            ]
+        subprocess.run(command, check=True, cwd=self._folder, stdout=subprocess.DEVNULL, timeout=60)
+
+
+@contextmanager
+def private_server() -> Iterator[PostgresServer]:
+    """Start a server; stop it and remove its folder at the end."""
+    programs = find_postgres()
+    assert programs is not None, "call need_postgres first"
+    # A short path: that of a socket has at most 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/dev/shm"))
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres", "postgres")
+        server = PostgresServer(folder, programs)
+        try:
+            yield server
+        finally:
+            server.close()
+    finally:
+        shutil.rmtree(folder)
