@@ -33,11 +33,12 @@ _SELECT = """SELECT id, revision, name, enabled = 1 AND trigger_error IS NULL, n
 # The longest time that a queued row waits for its due time: a manual run as long as a person said,
 # a retry within its policy. A row that waits for a window waits for it again.
 _MOST_DELAY_MS = """iif(cause = 'manual', 1152921504606846976,
-    iif(cause != 'retry', 0, 1100 * coalesce(
+    iif(cause != 'retry', 0, CAST(1100 * coalesce(
     (SELECT CAST(snapshot ->> 'retry_max_delay_s' AS DOUBLE PRECISION) FROM schedule_revisions AS r
      WHERE r.schedule_id = executions.schedule_id AND r.revision <= executions.revision
      ORDER BY r.revision DESC LIMIT 1),
-    (SELECT retry_max_delay_s FROM schedules AS s WHERE s.id = executions.schedule_id))))"""
+    (SELECT retry_max_delay_s FROM schedules AS s WHERE s.id = executions.schedule_id))
+    AS BIGINT)))"""
 _HAS_WINDOWS = "(between_times != '[]' OR not_between_times != '[]' OR except_days != '[]')"
 _CALENDAR = f"""({_HAS_WINDOWS} OR EXISTS (SELECT 1 FROM json_each(compiled)
     WHERE value ->> '$.kind' IN ('cron', 'at')))"""
