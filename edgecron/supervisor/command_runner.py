@@ -153,6 +153,7 @@ class CommandRunner:
             nice=claim.job.nice,
             **_limits(claim.job),
             keep_awake=policies.keep_awake,
+            leaves_nothing=claim.execution_id < 0,  # the command of a condition
             timeout_ms=_whole_ms(policies.timeout_s),
             stall_timeout_ms=_whole_ms(policies.stall_timeout_s),
             ends_stalled=policies.stall_action is StallAction.END,

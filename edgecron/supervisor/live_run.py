@@ -82,6 +82,11 @@ class LiveRun:
     def has_unsaved_output(self) -> bool:
         return not self._keeper.is_saved
 
+    @property
+    def is_cleared(self) -> bool:
+        """Whether what its main process leaves is killed: we end it, or the request says so."""
+        return self.end_cause is not None or self.request.leaves_nothing
+
     def save_output(self) -> None:
         """Save the output in a file, for the case that the supervisor is killed."""
         self._keeper.save()
@@ -169,7 +174,7 @@ class LiveRun:
 
         `streams` then has the pipes that other processes still hold.
         """
-        if self.end_cause is not None and self.has_ended():
+        if self.is_cleared and self.has_ended():
             # Before it is reaped: until then no other group can have its number.
             self._note_end()
             self._searches += 1
@@ -191,7 +196,7 @@ class LiveRun:
     def _record(self, status: int | None) -> ExitRecord:
         finished_ms, duration_ms = self._note_end()
         self._drain()
-        if self.end_cause is None:
+        if not self.is_cleared:
             if self.streams:
                 self.flags.append(Flag.PIPE_HELD)
             self.flags += self._session.flag_left()

@@ -236,6 +236,7 @@ class StartRequest:
     memory_max_bytes: int | None = None
     cpu_max_percent: int | None = None
     keep_awake: bool = False
+    leaves_nothing: bool = False  # whatever the command leaves is killed at its end
     refused: tuple[str, str] | None = None
     is_home: bool = False
     env_file: str | None = None
@@ -274,8 +275,9 @@ class StartRequest:
         if self.stall_timeout_ms is not None:
             body["stall_timeout_ms"] = self.stall_timeout_ms
             body["ends_stalled"] = self.ends_stalled
-        if self.keep_awake:
-            body["keep_awake"] = True
+        for name in ("keep_awake", "leaves_nothing"):
+            if getattr(self, name):
+                body[name] = True
         if self.identity is not None:
             body["identity"] = self.identity.to_json()
             body["is_home"] = self.is_home
@@ -303,6 +305,7 @@ class StartRequest:
             memory_max_bytes=body.get("memory_max_bytes"),
             cpu_max_percent=body.get("cpu_max_percent"),
             keep_awake=body.get("keep_awake", False),
+            leaves_nothing=body.get("leaves_nothing", False),
             refused=None if refused is None else (refused[0], refused[1]),
             is_home=body.get("is_home", False),
             env_file=body.get("env_file"),

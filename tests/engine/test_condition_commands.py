@@ -76,6 +76,17 @@ def test_a_run_that_waits_says_what_its_command_said(
     assert note in (run.error_msg or "")
 
 
+def test_a_command_leaves_no_process_when_it_has_answered(tmp_path: Path) -> None:
+    database, left = tmp_path / "edge.db", tmp_path / "left"
+    with Client(database) as client, closing(Daemon(database)):
+        add(client, "up", f"command:sh -c 'sleep 600 & echo $! > {left}; exit 3'")
+
+        wait_for_run(client, "up", lambda run: bool(run.waiting_for and run.error_msg))
+        pid = int(left.read_text())
+
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), lambda: f"process {pid} lives")
+
+
 def test_a_run_starts_soon_after_its_command_succeeds(tmp_path: Path) -> None:
     database, flag = tmp_path / "edge.db", tmp_path / "flag"
     with Client(database) as client, closing(Daemon(database)):

@@ -203,6 +203,21 @@ def test_a_job_that_leaves_a_process_behind_is_flagged_and_it_lives_on(
     wait_gone(left)
 
 
+def test_a_command_that_is_to_leave_nothing_takes_its_processes_with_it(
+    bench: Bench, gate: Gate
+) -> None:
+    line = (
+        f"(echo go > {gate.path}; exec sleep 60) > /dev/null 2>&1 &"
+        f" read go < {gate.path}; echo $!; exit 3"
+    )
+    token = bench.shell(line, leaves_nothing=True)
+
+    record = bench.ended(token)
+
+    assert (record.cause, record.exit_code, record.flags) == (EndCause.EXIT, 3, ())
+    wait_gone(int(bench.printed(record)))
+
+
 @pytest.mark.failure(34)
 def test_what_a_timed_out_job_left_in_its_group_ends_with_it(bench: Bench, bell: Bell) -> None:
     token = bench.shell(
