@@ -34,7 +34,9 @@ def test_a_job_made_of_a_job_controls_its_own_schedule(scheduler: Scheduler) -> 
     assert [one.schedule for one in weekly.history()] == ["weekly"]
 
 
-def test_attributes_of_a_function_never_replace_those_of_its_job(scheduler: Scheduler) -> None:
+def test_attributes_of_a_function_never_replace_those_of_its_job(tmp_path: Path) -> None:
+    scheduler = Scheduler(tmp_path / "app.db", name="app")
+
     def poll() -> None:
         """Poll."""
 

@@ -14,7 +14,7 @@ from tests.support.releasing import PACKAGING, ROOT
 
 LOCKS = ("runtime", "binary", "release")
 EXTRAS = ("http", "mcp", "metrics", "web")
-UNLOCKED = ("apprise", "dbus", "holidays")  # no release file has these: people use pip
+UNLOCKED = ("apprise", "dbus", "holidays", "postgres")  # no release file has these: people use pip
 _PIN = re.compile(r"([\w.-]+)==(\S+)( ; .+)? \\")
 _HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
 

@@ -19,7 +19,13 @@ from tests.support.releasing import ROOT, build, tracked
 
 NAME = f"edgecron-{edgecron.__version__}"
 # Beside modules and migrations, these; whatever else gets in is to be thought about.
-DATA = {"edgecron/py.typed", "edgecron/store/sqlite/schema.sql", "edgecron/tui/dashboard.tcss"}
+DATA = {
+    "edgecron/py.typed",
+    "edgecron/store/postgres/functions.sql",
+    "edgecron/store/postgres/migrations/0001_foundation.sql",
+    "edgecron/store/sqlite/schema.sql",
+    "edgecron/tui/dashboard.tcss",
+}
 TEXTS = {
     "completion.bash",
     "completion.fish",
