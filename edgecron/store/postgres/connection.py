@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import RLock
 from typing import Any
 
 import psycopg
@@ -24,15 +23,11 @@ from edgecron.base.errors import (
 )
 from edgecron.store.postgres.dialect import to_postgres
 from edgecron.store.postgres.values import adapt, as_json
-from edgecron.store.sql.connection import Params
+from edgecron.store.sql.connection import OwnConnection, Params
 
 CHANNEL = "edgecron"  # of NOTIFY: each transaction that has written
 _WRITERS = 0x6564676563726F6E  # the advisory lock of all writers of a database
 _IN_TRANSACTION = pq.TransactionStatus.INTRANS
-
-
-class _RollBack(Exception):
-    """Ends a rehearsal."""
 
 
 def place_of(url: str) -> str:
@@ -48,7 +43,7 @@ def place_of(url: str) -> str:
     return f"postgresql://{host}{f':{port}' if port else ''}/{found.get('dbname') or ''}"
 
 
-class ServerDatabase:
+class ServerDatabase(OwnConnection):
     """One connection, for one thread at a time of one process."""
 
     def __init__(self, url: str, *, busy_wait_s: float = 30.0) -> None:
@@ -57,19 +52,12 @@ class ServerDatabase:
         A writer waits up to `busy_wait_s` for another writer, then raises DatabaseBusy. Raises
         DatabaseUnusable if the server can't be reached or refuses the connection.
         """
-        self.place = place_of(url)
-        self.in_use = RLock()
-        self.notes: dict[str, Any] = {}  # of the store's modules, kept between transactions
+        super().__init__(place_of(url))
         self.lock_waits = 0
         self._url = url
-        self._pid = os.getpid()
         self._busy_wait_ms = round(busy_wait_s * 1000)
-        self._seed_and_uuid: tuple[bytes, str] | None = None  # not read yet
-        self._version: int | None = None  # of the schema that our statements fit
         self._own_changes = 0  # transactions of ours that have written
         self._has_written = False  # the open transaction
-        self._is_together = False
-        self._was_locked = False
         with self._translated():
             self._connection = self._connect()
 
@@ -88,24 +76,6 @@ class ServerDatabase:
                 self._connection.close()
 
     # The identity of the database.
-
-    @property
-    def seed(self) -> bytes:
-        """The random seed of jitter and `H`."""
-        return (self._seed_and_uuid or self.read_identity())[0]
-
-    @property
-    def uuid(self) -> str:
-        """The UUID of the database."""
-        return (self._seed_and_uuid or self.read_identity())[1]
-
-    def read_identity(self) -> tuple[bytes, str]:
-        """Read the seed and the UUID again. Raises DatabaseUnusable if they are lost."""
-        row = self.row("SELECT seed, uuid FROM meta")
-        if row is None:
-            raise DatabaseUnusable(f"database {self.place} has no seed", hint="restore a backup")
-        self._seed_and_uuid = found = bytes(row[0]), str(row[1])
-        return found
 
     @property
     def change_mark(self) -> int:
@@ -150,11 +120,6 @@ class ServerDatabase:
                 with self.in_use, suppress(psycopg.OperationalError):  # The server drops it too.
                     cursor.close()
 
-    def row(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
-        """The first row of a statement, or None."""
-        found = self.rows(sql, params)
-        return found[0] if found else None
-
     def change(self, sql: str, params: Params | None = None) -> int:
         """Run a statement that writes; how many rows it changed."""
         return self._write(sql, params).rowcount
@@ -182,11 +147,6 @@ class ServerDatabase:
             while cursor.nextset():
                 found += cursor.fetchall()
             return found
-
-    def returning(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
-        """Run a statement with RETURNING; its one row, or None."""
-        found = self.returning_all(sql, params)
-        return found[0] if found else None
 
     def returning_all(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """Run a statement with RETURNING; all its rows."""
@@ -224,11 +184,6 @@ class ServerDatabase:
             raise problem from error
 
     # Transactions.
-
-    @property
-    def was_locked(self) -> bool:
-        """Whether the open transaction had to wait for another writer when it began."""
-        return self._was_locked
 
     @contextmanager
     def transaction(self, *, is_synced: bool = True) -> Iterator[None]:
@@ -280,26 +235,6 @@ class ServerDatabase:
                 connection.rollback()
             raise
 
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Make one transaction of those within the block: all of them commit, or none."""
-        with self.transaction():
-            self._is_together = True
-            try:
-                yield
-            finally:
-                self._is_together = False
-
-    @contextmanager
-    def rehearsal(self) -> Iterator[None]:
-        """Roll back all that is written within the block.
-
-        Raises DatabaseBusy immediately if another connection is writing.
-        """
-        with self.waiting_at_most(0), suppress(_RollBack), self.together():
-            yield
-            raise _RollBack
-
     def let_others_write(self) -> None:
         """Do nothing: the server gives its lock to the writer that has waited longest."""
 
@@ -341,10 +276,6 @@ class ServerDatabase:
 
     # The version of the schema, and errors.
 
-    def expect_version(self, version: int) -> None:
-        """Refuse to write from now on if the schema is not of this version."""
-        self._version = version
-
     def _check_version(self, found: int) -> None:
         if self._version is not None and found != self._version:
             raise DatabaseUnusable(
@@ -356,11 +287,7 @@ class ServerDatabase:
     @contextmanager
     def _using(self) -> Iterator[psycopg.Connection[Any]]:
         """The connection; outside of a transaction, a new one if it was lost."""
-        if os.getpid() != self._pid:
-            raise DatabaseUnusable(
-                f"database {self.place} was opened before a fork",
-                hint="open it after the fork, in the child",
-            )
+        self._check_process()
         with self.in_use, self._translated():
             if self._connection.broken:
                 self._connection = self._connect()
@@ -371,7 +298,7 @@ class ServerDatabase:
         try:
             yield
         except psycopg.Error as error:
-            raise _translate(error, self.place) from error
+            raise _translate(error, str(self.place)) from error
 
     def _check_transaction(self) -> None:
         # Each statement would be committed alone: half a decision, and a sync for every row.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+from edgecron.base.errors import DatabaseUnusable
 
+if TYPE_CHECKING:
     from edgecron.base.errors import EdgecronError
 
 RESTORE = "to restore a backup: edgecron restore FILE"
@@ -78,3 +82,91 @@ class Connection(Protocol):
 
     def empty_log(self) -> bool:
         """Remove former contents from all files; False if a reader prevents this."""
+
+
+class _RollBack(Exception):
+    """Ends a rehearsal."""
+
+
+class OwnConnection(Connection):
+    """What the connections of all stores have in common."""
+
+    def __init__(self, place: Path | str) -> None:
+        """Connect to nothing yet. `place` is the database, as messages name it."""
+        self.place = place
+        self.in_use = RLock()
+        self.notes = {}
+        self._pid = os.getpid()
+        self._version: int | None = None  # of the schema that our statements fit
+        self._seed_and_uuid: tuple[bytes, str] | None = None  # not read yet
+        self._is_together = False
+        self._was_locked = False
+
+    @property
+    def seed(self) -> bytes:
+        """The random seed of jitter and `H`. Raises DatabaseUnusable if it is lost."""
+        return (self._seed_and_uuid or self.read_identity())[0]
+
+    @property
+    def uuid(self) -> str:
+        """The UUID of the database. Raises DatabaseUnusable if it is lost."""
+        return (self._seed_and_uuid or self.read_identity())[1]
+
+    def read_identity(self) -> tuple[bytes, str]:
+        """Read the seed and the UUID again. Raises DatabaseUnusable if they are lost."""
+        row = self.row("SELECT seed, uuid FROM meta")
+        if row is None:
+            raise DatabaseUnusable(f"database {self.place} has no seed", hint="restore a backup")
+        self._seed_and_uuid = found = bytes(row[0]), str(row[1])
+        return found
+
+    @property
+    def was_locked(self) -> bool:
+        """Whether the open transaction had to wait for a lock when it began."""
+        return self._was_locked
+
+    def row(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
+        """The first row of a statement, or None."""
+        found = self.rows(sql, params)
+        return found[0] if found else None
+
+    def returning(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
+        """Run a statement with RETURNING; its one row, or None."""
+        found = self.returning_all(sql, params)
+        return found[0] if found else None
+
+    def expect_version(self, version: int) -> None:
+        """Refuse to write from now on if the schema is not of this version."""
+        self._version = version
+
+    def waiting_at_most(self, seconds: float) -> AbstractContextManager[None]:
+        """Wait up to so long for another writer within the block."""
+        raise NotImplementedError
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make one transaction of those within the block: all of them commit, or none."""
+        with self.transaction():
+            self._is_together = True
+            try:
+                yield
+            finally:
+                self._is_together = False
+
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Roll back all that is written within the block.
+
+        Afterwards, the pages and statements that it needed are in memory. Raises DatabaseBusy
+        immediately if another connection is writing.
+        """
+        with self.waiting_at_most(0), suppress(_RollBack), self.together():
+            yield
+            raise _RollBack
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise DatabaseUnusable(
+                f"database {self.place} was opened before a fork",
+                hint="open it after the fork, in the child",
+            )

@@ -86,10 +86,6 @@ _SPOILED: set[tuple[int, int] | None] = set()
 _LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, which closes too
 
 
-class _RollBack(Exception):
-    """Ends a rehearsal."""
-
-
 class Database(Statements):
     """One connection, for one thread of one process."""
 
@@ -110,11 +106,8 @@ class Database(Statements):
         """
         super().__init__(path)
         self.wal_pages = 0  # of the log, after our latest commit
-        self._seed_and_uuid: tuple[bytes, str] | None = None  # not read yet
         self._data_version = -1
         self._renewals = 0
-        self._is_together = False
-        self._was_locked = False
         check_sqlite_version()
         self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
         if may_be_lost(path):
@@ -176,32 +169,9 @@ class Database(Statements):
         return False
 
     @property
-    def seed(self) -> bytes:
-        """The random seed of jitter and `H`. Raises DatabaseUnusable if it is lost."""
-        return (self._seed_and_uuid or self.read_identity())[0]
-
-    @property
-    def uuid(self) -> str:
-        """The UUID of the database. Raises DatabaseUnusable if it is lost."""
-        return (self._seed_and_uuid or self.read_identity())[1]
-
-    def read_identity(self) -> tuple[bytes, str]:
-        """Read the seed and the UUID again. Raises DatabaseUnusable if they are lost."""
-        row = self.row("SELECT seed, uuid FROM meta")
-        if row is None:
-            raise DatabaseUnusable(f"database {self.path} has no seed", hint="restore a backup")
-        self._seed_and_uuid = found = bytes(row[0]), str(row[1])
-        return found
-
-    @property
     def lock_waits(self) -> int:
         """How often another connection's lock was waited for, a millisecond each time."""
         return self._busy_wait.waits
-
-    @property
-    def was_locked(self) -> bool:
-        """Whether the open transaction had to wait for a lock when it began."""
-        return self._was_locked
 
     @property
     def change_mark(self) -> int:
@@ -281,27 +251,6 @@ class Database(Statements):
         self.check_file()
         self._logs.check()
         return self._connection
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Make one transaction of those within the block: all of them commit, or none."""
-        with self.transaction():
-            self._is_together = True
-            try:
-                yield
-            finally:
-                self._is_together = False
-
-    @contextmanager
-    def rehearsal(self) -> Iterator[None]:
-        """Roll back all that is written within the block.
-
-        Afterwards, the pages and statements that it needed are in memory. Raises DatabaseBusy
-        immediately if another connection is writing.
-        """
-        with self.waiting_at_most(0), suppress(_RollBack), self.together():
-            yield
-            raise _RollBack
 
     def let_others_write(self) -> None:
         """Pause between two slices of a large change, so that a waiting connection gets the lock.

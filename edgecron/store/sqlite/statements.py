@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 import apsw
@@ -23,7 +22,7 @@ from edgecron.base.errors import (
     SchemaTooNew,
     Unreadable,
 )
-from edgecron.store.sql.connection import RESTORE, Params
+from edgecron.store.sql.connection import RESTORE, OwnConnection, Params
 from edgecron.store.sqlite.database_file import unwritable
 from edgecron.store.sqlite.lost_files import lost_log
 
@@ -124,17 +123,14 @@ def too_new(path: Path, version: int, *, known: int) -> SchemaTooNew:
 _AT_ONCE = 64  # rows
 
 
-class Statements:
+class Statements(OwnConnection):
     """Runs statements over a connection that `Database` opens."""
 
     _connection: apsw.Connection
 
     def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self.path = path
-        self.in_use = RLock()
-        self._pid = os.getpid()
-        self._version: int | None = None  # of the schema that our statements fit
-        self.notes: dict[str, Any] = {}  # of the store's modules, kept between transactions
 
     def rows(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """All rows of a statement. It is read to its end, so that no read lock stays."""
@@ -184,11 +180,6 @@ class Statements:
         finally:
             self._connection.set_progress_handler(None)
 
-    def row(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
-        """The first row of a statement, or None."""
-        found = self.rows(sql, params)
-        return found[0] if found else None
-
     def change(self, sql: str, params: Params | None = None) -> int:
         """Run a statement that writes; how many rows it changed."""
         self._check_transaction()
@@ -204,12 +195,6 @@ class Statements:
         """Run a statement with RETURNING once for each set of parameters; all its rows."""
         self._check_transaction()
         return _drained(self._connection.executemany(sql, params)) if params else []
-
-    def returning(self, sql: str, params: Params | None = None) -> tuple[Any, ...] | None:
-        """Run a statement with RETURNING to its end; its one row, or None."""
-        self._check_transaction()
-        found = _drained(self._connection.execute(sql, params))
-        return found[0] if found else None
 
     def returning_all(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """Run a statement with RETURNING to its end; all its rows."""
@@ -230,10 +215,6 @@ class Statements:
         """A Python object as the value of a parameter, for a function of ours to read."""
         return apsw.pyobject(value)
 
-    def expect_version(self, version: int) -> None:
-        """Refuse to write from now on if the schema is not of this version."""
-        self._version = version
-
     def check_version(self) -> None:
         """Raise if the schema is not of the version that our statements fit."""
         known = self._version
@@ -251,13 +232,6 @@ class Statements:
     def _check_transaction(self) -> None:
         # Each statement would be committed alone: half a decision, and a sync for every row.
         assert self._connection.in_transaction, "a write outside of a transaction"
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise DatabaseUnusable(
-                f"database {self.path} was opened before a fork",
-                hint="open it after the fork, in the child",
-            )
 
 
 def _drained(found: apsw.Cursor) -> list[tuple[Any, ...]]:
