@@ -136,6 +136,8 @@ class Loop:
                     self._report(EventKind.STATE_RESTORED)
                 if self._troubles:
                     self._engine.mend()
+                if self._wal_watch is not None:
+                    self._wal_watch.arm()  # Before the step: a later edit is a hint.
                 begun_ms = self._clock.monotonic_ms()
                 step = self._engine.step()
                 took_ms = self._clock.monotonic_ms() - begun_ms

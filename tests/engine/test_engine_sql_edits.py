@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from edgecron.engine.sleep import WalWatch
+from edgecron.engine.watchdog import FindNext, NoWatchdog
 from edgecron.model.options import Policies
 from edgecron.store.sql.rows import SPEC_COLUMNS
 from tests.support.engines import Place
@@ -74,6 +75,35 @@ def test_a_write_that_rings_nobody_is_looked_at_two_seconds_later(sleepy: Sleepy
         return set()
 
     sleeper = sleepy.run(somebody_writes, two_seconds, wal_watch=watch)
+
+    assert sleeper.waits == [START_MS + 3_600_000, START_MS + 2_000, due_ms]
+
+
+def test_an_edit_between_the_first_step_and_the_first_sleep_is_seen(sleepy: Sleepy) -> None:
+    sleepy.add("job", "every 1h")
+    watch = WalWatch(sleepy.world.path)
+    due_ms = START_MS + 600_000
+
+    class Editor(NoWatchdog):
+        """Edits the schedule after the first step, before the engine sleeps."""
+
+        has_edited = False
+
+        def note_alive(self, *, running: int, find_next: FindNext) -> None:
+            if not self.has_edited:
+                write(sleepy.world.path, f"UPDATE schedules SET next_run_at = {due_ms}")
+            self.has_edited = True
+
+    def a_hint() -> set[int]:
+        return set(select.select(watch.arm(), [], [], 0)[0])
+
+    def two_seconds() -> set[int]:
+        sleepy.world.clock.advance_ms(2_000)
+        return set()
+
+    sleepy.doorbell.clear()  # of the added schedule: it would cause a second step
+
+    sleeper = sleepy.run(a_hint, two_seconds, wal_watch=watch, watchdog=Editor())
 
     assert sleeper.waits == [START_MS + 3_600_000, START_MS + 2_000, due_ms]
 
