@@ -134,13 +134,13 @@ class RunWatch:
 
     def _is_news(self, pending: PendingEvent, run_id: int) -> bool:
         told = self._told.get(run_id, _Told.NOTHING)
-        if pending.kind == "skipped":
+        if pending.event.kind is EventKind.SKIPPED:
             self._told.pop(run_id, None)
             self._ended.add(run_id)
             return True  # A range of skipped fires can grow.
         if run_id in self._ended:
             return False
-        if pending.kind == "finished":
+        if pending.kind in ("finished", "skipped"):
             if pending.event.kind is EventKind.ENDED and _Told.STARTED not in told:
                 self._ring()  # Another engine started it: the database has both events.
                 return False

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from queue import Queue
 
@@ -16,7 +16,11 @@ import apsw
 import pytest
 
 from edgecron import RunEvent, Scheduler, Skip
+from edgecron.base.clock import SystemClock
 from edgecron.client import Client
+from edgecron.embedding.events import Origin, PendingEvent
+from edgecron.embedding.run_watch import RunWatch
+from edgecron.engine.events import Event, EventKind
 
 BOUND_S = 20.0
 OTHER = """
@@ -226,3 +230,31 @@ def test_a_run_that_its_function_skips_is_told_once(scheduler: Scheduler) -> Non
                 assert [one.schedule for one in take(told, 2)] == ["poll", "poll"]
 
     assert told.empty()
+
+
+def test_a_skip_that_a_look_has_told_is_not_told_again_by_the_engine(scheduler: Scheduler) -> None:
+    @scheduler.job("@daily")
+    def skip() -> None:
+        raise Skip("no new files")
+
+    told: list[PendingEvent] = []
+    with Client(scheduler.path) as client:
+        watch = RunWatch(
+            lend=lambda: nullcontext(client),
+            open_client=lambda: Client(scheduler.path),
+            deliver=told.append,
+            is_needed=lambda: True,
+            clock=SystemClock(),
+        )
+        watch.look_now()
+        with scheduler:
+            run = skip.run_now()
+            run.wait(BOUND_S)
+        watch.look_now()
+        assert [one.kind for one in told] == ["skipped"]
+
+        ended = Event(at_ms=0, kind=EventKind.ENDED, execution_id=run.id, schedule="skip")
+        origin = Origin(plan_ms=0, cause="manual", attempt=1)
+        watch.note(PendingEvent(event=ended, kind="skipped", origin=origin))
+
+        assert [one.kind for one in told] == ["skipped"]
