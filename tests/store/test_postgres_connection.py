@@ -68,22 +68,60 @@ def store(opened: Opener) -> PostgresStore:
     return opened()
 
 
-def test_a_new_database_has_the_columns_that_a_file_has(
-    postgres: PostgresServer, opened: Opener, tmp_path: Path
+# What both kinds of database have, as (table, name) or more, in the words of each kind.
+SCHEMAS = {
+    "columns": (
+        """SELECT table_name, column_name, is_nullable = 'NO'
+           FROM information_schema.columns JOIN information_schema.tables
+               USING (table_schema, table_name)
+           WHERE table_schema = 'edgecron' AND table_type = 'BASE TABLE'
+               AND table_name != 'versions'""",
+        """SELECT t.name, c.name, c."notnull" OR c.pk
+           FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
+           WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%'""",
+    ),
+    "columns of views": (
+        """SELECT table_name, column_name
+           FROM information_schema.columns JOIN information_schema.views
+               USING (table_schema, table_name)
+           WHERE table_schema = 'edgecron'""",
+        """SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
+           WHERE t.type = 'view'""",
+    ),
+    "indexes": (
+        """SELECT tablename, indexname FROM pg_indexes WHERE schemaname = 'edgecron'
+               AND indexname NOT LIKE '%_pkey' AND indexname NOT LIKE '%_key'""",
+        """SELECT tbl_name, name FROM sqlite_schema
+           WHERE type = 'index' AND name NOT LIKE 'sqlite%'""",
+    ),
+    "triggers": (
+        """SELECT c.relname, t.tgname FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = t.tgrelid
+           WHERE c.relnamespace = 'edgecron'::regnamespace AND NOT t.tgisinternal""",
+        "SELECT tbl_name, name FROM sqlite_schema WHERE type = 'trigger'",
+    ),
+    "number of checks": (
+        """SELECT c.relname, count(*) FROM pg_constraint AS t JOIN pg_class AS c
+               ON c.oid = t.conrelid
+           WHERE c.relnamespace = 'edgecron'::regnamespace AND t.contype = 'c'
+               AND c.relname != 'versions' GROUP BY c.relname""",
+        """SELECT name, (length(sql) - length(replace(sql, 'CHECK (', ''))) / 7
+           FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%CHECK (%'""",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SCHEMAS)
+def test_a_new_database_has_the_schema_that_a_file_has(
+    postgres: PostgresServer, opened: Opener, tmp_path: Path, what: str
 ) -> None:
+    of_server, of_file = SCHEMAS[what]
     new = opened(postgres.create_empty())
     file = open_file(tmp_path / "edgecron.db", now_ms=0)
 
-    columns = new.rows(
-        """SELECT table_name, column_name FROM information_schema.columns
-           WHERE table_schema = 'edgecron' AND table_name != 'versions'"""
-    )
+    found = new.rows(of_server)
 
-    of_file = file.rows(
-        """SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
-           WHERE t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite%'"""
-    )
-    assert set(columns) == set(of_file)
+    assert found
+    assert set(found) == set(file.rows(of_file))
     file.close()
 
 
