@@ -29,6 +29,8 @@ _TRUTH = re.compile(
     r"((?:WHERE|AND|OR|NOT|\biif\()\s*\(?)"
     r"((?:\w+\.)?(?:enabled|on_boot|wake|keep_awake|wants_runs|died))\b(?!\s*[=<>!,]|\s+IS\b)"
 )
+# SQLite reads a text that is no number as 0.
+_NUMBER_OF = re.compile(r"\bCAST\((\w+ ->> :\w+) AS BIGINT\)")
 _BYTES_OF = re.compile(r"\bCAST\((\w+) AS BLOB\)")
 _USER = re.compile(r"(?<![\w:'\"])user(?![\w(\"])")
 
@@ -65,6 +67,7 @@ def _rewrite(part: str) -> str:
     part = _PLUS.sub("", part)
     part = _ROWID.sub("GROUP BY w.key, schedule_id, scope_kind, scope_id", part)
     part = _TRUTH.sub(r"\1\2 = 1", part)
+    part = _NUMBER_OF.sub(r"to_integer(\1)", part)
     part = _BYTES_OF.sub(r"convert_to(\1, 'UTF8')", part)
     part = _USER.sub('"user"', part)
     return _NAMES.sub(r"%(\1)s", part.replace("%", "%%"))

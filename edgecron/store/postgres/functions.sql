@@ -1,10 +1,21 @@
 -- Functions that SQLite has and PostgreSQL lacks, for the statements of `store/sql/`. Each migration runs this file.
 -- They lie in the schema `edgecron`, which is searched before PostgreSQL's own.
 
+-- JSON that is nested deeper than 1,000 levels is invalid, as in SQLite: few programs can read it.
 CREATE OR REPLACE FUNCTION json_valid(t text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE STRICT AS $$
+DECLARE
+    brackets text;
 BEGIN
     PERFORM t::json;
-    RETURN true;
+    IF length(t) <= 2000 THEN
+        RETURN true;
+    END IF;
+    brackets := regexp_replace(
+        regexp_replace(t, '"(\\.|[^"\\])*"', '', 'g'), '[^][{}]', '', 'g');
+    RETURN length(brackets) <= 2000 OR (
+        SELECT max(depth) <= 1000 FROM (
+            SELECT sum(CASE WHEN c IN ('[', '{') THEN 1 ELSE -1 END) OVER (ORDER BY o) AS depth
+            FROM string_to_table(brackets, NULL) WITH ORDINALITY AS b (c, o)) AS depths);
 EXCEPTION WHEN invalid_text_representation OR untranslatable_character THEN
     RETURN false;
 END $$;
@@ -42,6 +53,10 @@ CREATE OR REPLACE FUNCTION substr(text, bigint, bigint) RETURNS text LANGUAGE sq
 $$;
 CREATE OR REPLACE FUNCTION casefold(text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT lower($1 COLLATE pg_catalog."und-x-icu")
+$$;
+-- 0 for a text that is not an integer, as in SQLite.
+CREATE OR REPLACE FUNCTION to_integer(text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN $1 ~ '^-?[0-9]{1,18}$' THEN $1::bigint WHEN $1 IS NOT NULL THEN 0 END
 $$;
 CREATE OR REPLACE FUNCTION hex(bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT upper(encode($1, 'hex'))
@@ -92,8 +107,10 @@ CREATE OR REPLACE FUNCTION json_array(text, text, text, bigint) RETURNS json
 $$;
 CREATE OR REPLACE FUNCTION json_set(t text, k text, v bigint) RETURNS text
     LANGUAGE sql IMMUTABLE AS $$
-    SELECT jsonb_set(t::jsonb, ARRAY[trim(BOTH '"' FROM regexp_replace(k, '^\$\.', ''))],
-        to_jsonb(v))::text
+    SELECT CASE WHEN jsonb_typeof(t::jsonb) = 'object'
+        THEN jsonb_set(t::jsonb, ARRAY[trim(BOTH '"' FROM regexp_replace(k, '^\$\.', ''))],
+            to_jsonb(v))::text
+        ELSE t END
 $$;
 CREATE OR REPLACE FUNCTION json_insert(t text, k text, v text) RETURNS text
     LANGUAGE sql IMMUTABLE AS $$

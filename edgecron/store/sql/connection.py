@@ -71,6 +71,9 @@ class Connection(Protocol):
     def as_value(self, value: object) -> Any:
         """A Python object as the value of a parameter, for a function of ours to read."""
 
+    def as_bytes(self, expression: str) -> str:
+        """SQL for the bytes of a text that might not be UTF-8; other types stay."""
+
     def let_others_write(self) -> None:
         """Pause between two slices of a large change, for connections that wait for the lock."""
 

@@ -213,7 +213,7 @@ def read_rows(
     """Columns of schedules. If a text is not UTF-8, each wrong byte is shown as a mark."""
     with suppress(Unreadable):
         return database.rows(f"SELECT {', '.join(columns)} {rest}", params)
-    raw = (f"iif(typeof({one}) = 'text', CAST({one} AS BLOB), {one})" for one in columns)
+    raw = (database.as_bytes(one) for one in columns)
     return [
         tuple(
             value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row

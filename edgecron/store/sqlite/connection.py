@@ -252,6 +252,10 @@ class Database(Statements):
         self._logs.check()
         return self._connection
 
+    def as_bytes(self, expression: str) -> str:
+        """SQL for the bytes of a text that might not be UTF-8; other types stay."""
+        return f"iif(typeof({expression}) = 'text', CAST({expression} AS BLOB), {expression})"
+
     def let_others_write(self) -> None:
         """Pause between two slices of a large change, so that a waiting connection gets the lock.
 
