@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 _ON_BOTH = {
     "test_store_claims",
     "test_store_ends",
+    "test_store_forgetting",
+    "test_store_late_order",
+    "test_store_measures",
+    "test_store_reports",
+    "test_store_retention",
+    "test_store_retention_any",
     "test_store_job_kinds",
     "test_store_needs",
     "test_store_notices",
@@ -36,7 +42,8 @@ _ON_BOTH = {
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "make_store" in metafunc.fixturenames:
-        is_on_both = metafunc.module.__name__.rpartition(".")[2] in _ON_BOTH
+        is_of_file = metafunc.definition.get_closest_marker("of_file") is not None
+        is_on_both = metafunc.module.__name__.rpartition(".")[2] in _ON_BOTH and not is_of_file
         kinds = ["sqlite", "postgres"] if is_on_both else ["sqlite"]
         metafunc.parametrize("make_store", kinds, indirect=True)
 
@@ -59,14 +66,14 @@ def clock() -> FakeClock:
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     """Opens the store of this test, of the kind of its parameter."""
     opened: list[SqliteStore] = []
-    open_one: OpenStore
+    open_one: Callable[..., SqliteStore]
     if request.param == "postgres":
         open_one = request.getfixturevalue("postgres").new_database()
     else:
         open_one = partial(open_store, new_database(tmp_path / "edgecron.db", now_ms=0), now_ms=0)
 
-    def make() -> SqliteStore:
-        opened.append(open_one())
+    def make(*, busy_wait_s: float = 30.0) -> SqliteStore:
+        opened.append(open_one(busy_wait_s=busy_wait_s))
         return opened[-1]
 
     yield make

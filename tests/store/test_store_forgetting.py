@@ -158,6 +158,7 @@ def test_of_a_time_whose_words_went_nothing_else_is_said(bench: Bench) -> None:
     assert (now.revision, now.is_newest) == (3, True)
 
 
+@pytest.mark.of_file
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_what_is_forgotten_is_nowhere_in_the_files(
     bench: Bench, tmp_path: Path, is_removed: bool

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import pytest
+
 from edgecron.model.choices import Cause, Status
 from edgecron.model.run import Outcome
 from edgecron.planning.next_fire import Fire
@@ -69,6 +71,7 @@ def work_of_a_fill(bench: Bench) -> tuple[int, int]:
     return steps, len(batch.granted)
 
 
+@pytest.mark.of_file
 def test_a_long_backlog_is_put_in_order_once_a_second(
     make_store: OpenStore, clock: FakeClock
 ) -> None:
@@ -102,6 +105,7 @@ def test_what_is_paused_since_is_not_started_of_a_long_backlog(
     assert paused not in {one.schedule_id for one in after}
 
 
+@pytest.mark.of_file
 def test_delayed_runs_cost_a_fire_little(make_store: OpenStore, clock: FakeClock) -> None:
     bench = Bench(make_store, clock)
     schedule = bench.add()

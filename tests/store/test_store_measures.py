@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +27,6 @@ from edgecron.store.sql.statistics import (
     find_lock_failures,
     find_measured,
 )
-from edgecron.store.sqlite.store import open_store
 from tests.store.store_bench import Bench, OpenStore, outcome_of
 from tests.support.specs import make_spec
 
@@ -192,11 +190,9 @@ def test_counts_that_somebody_wrote_by_hand_break_nothing(bench: Bench) -> None:
 # Another's lock.
 
 
-def _find_it_taken(tmp_path: Path, times: int) -> None:
+def _find_it_taken(make_store: OpenStore, times: int) -> None:
     """Give up on another's lock so often, and then write."""
-    path = tmp_path / "edgecron.db"
-    other = open_store(path, now_ms=0)
-    store = open_store(path, now_ms=0, busy_wait_s=0.001)
+    other, store = make_store(), make_store(busy_wait_s=0.001)
     for _ in range(times):
         with (
             other.transaction(),
@@ -211,15 +207,13 @@ def _find_it_taken(tmp_path: Path, times: int) -> None:
     assert find_lock_failures(other) == before + times
     store.register_engine(key="l", pid=1, boot_id="b", queues=(), now_ms=0)
     assert find_lock_failures(other) == before + times
-    for one in (store, other):
-        one.close()
 
 
 def test_another_s_lock_is_counted_by_the_next_transaction_that_writes(
-    make_store: OpenStore, tmp_path: Path
+    make_store: OpenStore,
 ) -> None:
-    _find_it_taken(tmp_path, 2)
-    _find_it_taken(tmp_path, 1)
+    _find_it_taken(make_store, 2)
+    _find_it_taken(make_store, 1)
 
     assert find_lock_failures(make_store()) == 3
 
@@ -252,9 +246,9 @@ def test_a_claim_that_found_the_database_locked_is_counted_for_its_schedule(
 
 
 def test_locks_that_were_found_are_counted_again_where_their_transaction_is_rolled_back(
-    make_store: OpenStore, tmp_path: Path
+    make_store: OpenStore,
 ) -> None:
-    other, store = make_store(), open_store(tmp_path / "edgecron.db", now_ms=0, busy_wait_s=0.001)
+    other, store = make_store(), make_store(busy_wait_s=0.001)
     with other.transaction(), pytest.raises(DatabaseBusy), store.transaction():
         pass
 
@@ -269,4 +263,3 @@ def test_locks_that_were_found_are_counted_again_where_their_transaction_is_roll
         store.change("UPDATE meta SET trusted_high_at = 1")
 
     assert find_lock_failures(other) == 1
-    store.close()

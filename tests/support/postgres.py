@@ -46,13 +46,17 @@ class PostgresServer:
         """Create a database of edgecron without schedules; its URL."""
         return self._create(f"test_{next(self._numbers)}", _TEMPLATE)
 
-    def new_database(self) -> Callable[[], SqliteStore]:
+    def new_database(self) -> Callable[..., SqliteStore]:
         """Create such a database; what opens its store.
 
         The suite asks only what both stores have, so the type of one stands for both.
         """
         url = self.create_database()
-        return lambda: cast("SqliteStore", open_store(url, now_ms=0))
+
+        def open_one(*, busy_wait_s: float = 30.0) -> SqliteStore:
+            return cast("SqliteStore", open_store(url, now_ms=0, busy_wait_s=busy_wait_s))
+
+        return open_one
 
     def _create(self, name: str, template: str) -> str:
         self._connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
