@@ -2,6 +2,7 @@
 
     edgecron add nightly --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me
     edgecron add probe --every 5m --timeout 30s --shell "curl -fsS example.org"
+    edgecron add sync --when "every weekday at 9" -- ./sync.sh
     edgecron add remind --at "tomorrow 09:00" -- notify-send "the bins"
     edgecron add verify --cron "0 6 * * *" --needs success:nightly:8h -- verify
 
@@ -76,7 +77,7 @@ def run(cli: Session, args: Namespace) -> int:
     if not triggers:
         raise UsageError(
             f"schedule {args.name!r} has no time to run at",
-            hint="give --cron, --every, --at, --once, --on-boot, --after or --on-demand",
+            hint="give --when, --cron, --every, --at, --once, --on-boot, --after or --on-demand",
         )
     spec = ScheduleSpec(
         name=args.name,

@@ -1,6 +1,7 @@
 """Explain a trigger and list its next times.
 
     edgecron check "30 2 * * *" --tz Europe/Berlin -n 10
+    edgecron check every weekday at 9
     edgecron check every 15m from 2026-11-20T08:00:00Z
     edgecron check at tomorrow 09:00
     edgecron check "H 3 * * *" --name nightly
@@ -8,8 +9,8 @@
     edgecron check once in 21:00-05:00 when ac-power
 
 This command uses no database. A trigger is a cron text, `every 15m`, `at TIME`, `in 20m`, `once in
-WINDOW` or `on boot`. Times that windows or excepted days exclude are listed as excluded; they do
-not count for -n.
+WINDOW`, `on boot` or plain words. Times that windows or excepted days exclude are listed as
+excluded; they do not count for -n.
 """
 
 from __future__ import annotations

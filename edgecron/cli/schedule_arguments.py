@@ -39,7 +39,8 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.model.windows import HOLIDAYS, is_calendar
 from edgecron.triggers import Trigger, parse_trigger
 
-_TRIGGERS = ("cron", "every", "at", "once", "after")
+_WHEN = "when"  # a trigger in words, or the text of any trigger
+_TRIGGERS = (_WHEN, "cron", "every", "at", "once", "after")
 # Options that do something only together with another one.
 _NEEDED = {
     "stall_action": "stall_timeout",
@@ -58,6 +59,13 @@ def add_schedule_arguments(parser: ArgumentParser) -> None:
     sections = [*Group, None]  # None is for the advanced options of all groups
     for group in sections:
         section = parser.add_argument_group(ADVANCED if group is None else group.value)
+        if group is Group.WHEN:
+            section.add_argument(
+                f"--{_WHEN}",
+                action="append",
+                metavar="WORDS",
+                help="run at these times, such as 'every weekday at 9'",
+            )
         for option in OPTIONS.values():
             if (None if option.is_advanced else option.group) is not group or not option.option:
                 continue
@@ -131,7 +139,7 @@ def read_triggers(
 
     Raises InvalidTrigger, and UsageError for --allow-fast without an interval.
     """
-    if args.allow_fast and not args.every:
+    if args.allow_fast and not (args.every or args.when):
         raise UsageError(
             "--allow-fast is given without --every",
             hint="give the interval, too, such as --every 500ms",
@@ -143,7 +151,7 @@ def read_triggers(
                 if getattr(args, switch):
                     triggers.append(parse_trigger(text, timezone, name))
         for text in getattr(args, key) or ():
-            if text != NONE:
+            if text != NONE or key == _WHEN:
                 triggers.append(
                     values.read_trigger(
                         key,

@@ -14,6 +14,7 @@ from edgecron.base.window_texts import split_once_in
 from edgecron.cli.commands import COMMANDS, OTHER_WORDS
 from edgecron.cli.topics import OTHER_TOPICS, TOPICS
 from edgecron.client.remote_server import DEFAULT_PLACE
+from edgecron.formats.option_texts import is_words
 from edgecron.model.options import OPTIONS, OptionType
 
 _ALIKE = 0.75  # of two options without their dashes: jsn is json, time is not timeout
@@ -135,6 +136,8 @@ def _find_trigger_option(text: str) -> str | None:
     once_in = split_once_in(text)
     if once_in is not None:
         return f"--once {quote(once_in.text.removeprefix('once in '))}"
+    if is_words(text):
+        return f"--when {quote(text)}"
     kind, _, value = text.partition(" ")
     return f"--{kind} {quote(value)}" if value and kind in ("after", "at", "every") else None
 

@@ -158,7 +158,7 @@ def read_trigger(
     is_past_ok: bool = False,
     is_fast_ok: bool = False,
 ) -> Trigger:
-    """Read the text of `cron`, `every`, `at`, `once` or `after`. Raises InvalidInput.
+    """Read the text of `cron`, `every`, `at`, `once`, `after` or `when`. Raises InvalidInput.
 
     Without `now`, relative times are refused and times in the past accepted. Unless
     `is_fast_ok`, an interval under a second is refused: it is usually `1m` with a typo.
@@ -166,7 +166,7 @@ def read_trigger(
     match key:
         case "cron":
             other = _OTHER_KIND.match(text)
-            if other is not None:
+            if other is not None and not is_words(text):
                 from shlex import quote  # Rarely needed, and engines import this module.
 
                 key = other[1].lower().replace("reboot", "on boot").replace(" ", "_")
@@ -190,12 +190,27 @@ def read_trigger(
         case "once":
             words = text if text.lower().startswith("in ") else f"in {text}"
             return parse_trigger(read_once_in(f"once {words}"), timezone, name)
+        case "when":
+            trigger = parse_trigger(read_once_in(text), timezone, name, anchor=now, now=now)
+            if is_fast(trigger.text) and not is_fast_ok:
+                raise _too_fast(trigger.text.split()[1], what)
+            return trigger
         case _:
             if len(text.split()) > 1:
                 raise InvalidTrigger(
                     f"{what} is {text!r}, expected one schedule", hint="name each one separately"
                 )
             return parse_trigger(f"{key} {text}", timezone, name)
+
+
+def is_words(text: str) -> bool:
+    """Return whether a text is a trigger in plain words, even one that can't be."""
+    from edgecron.triggers.english import read_words  # Engines import this module.
+
+    try:
+        return read_words(text) is not None
+    except InvalidTrigger:
+        return True
 
 
 def read_once_in(text: str) -> str:

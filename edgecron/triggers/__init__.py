@@ -9,6 +9,7 @@ kinds             calendar times with the gap and fold rule; every, at, on boot,
 fields            a cron text's values: days and times of day that match
 once_in           once in a window, when conditions hold
 zones, tzif       zones by name, from the tzdata package; their spans of constant offset
+english           triggers in plain English, as words writes them and people do
 words             a trigger in plain words, and what a clock change does to it
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -81,6 +80,7 @@ def parse_trigger(
     `name` is the schedule's, which H is derived from, together with a database's `seed`.
     `anchor`, floored to a whole second, gives a bare `every 15m` its phase; None is 1970.
     With `now` a time can be relative: `at tomorrow 09:00`, `in 20m`.
+    Plain words are read, too: `every weekday at 9` becomes `0 9 * * MON-FRI`.
     Raises UnknownTimezone, and InvalidTrigger for everything else.
     """
     shown = check_text(text)
@@ -89,11 +89,30 @@ def parse_trigger(
         check_type("schedule name", name, str, expected="text", hint="such as 'nightly'")
     try:
         return _read(shown, zone, name=name, anchor=anchor, seed=seed, now=now)
-    except (InvalidTrigger, UnknownTimezone):
+    except UnknownTimezone:
         raise
     except EdgecronError as error:
+        words = _read_words(shown, zone)
+        if words is not None:
+            return parse_trigger(words, timezone, name, anchor=anchor, seed=seed, now=now)
+        if isinstance(error, InvalidTrigger):
+            raise
         message = f"trigger {shown!r}: {error.message}"
         raise InvalidTrigger(message, hint=error.hint or _hint(shown)) from None
+
+
+def _read_words(text: str, timezone: str | None) -> str | None:
+    """Return the trigger text that words mean; None for any other text. Raises InvalidTrigger."""
+    # Engines import this module, and read only trigger texts.
+    from edgecron.triggers.english import read_words
+
+    words = read_words(text)
+    if words is not None and words.zone not in (None, timezone or "UTC"):
+        raise InvalidTrigger(
+            f"trigger {text!r} names the zone {words.zone}, expected {timezone or 'UTC'}",
+            hint="leave the zone out of the words, and give it to the schedule",
+        )
+    return None if words is None else words.text
 
 
 def cron(text: str, timezone: str | None = None) -> Trigger:
@@ -262,18 +281,12 @@ def _bad_every(text: str) -> InvalidTrigger:
     )
 
 
-_DAILY = re.compile(r"every day at (\d{1,2})(?::([0-5]\d))?", re.ASCII | re.IGNORECASE)
-
-
 def _hint(text: str) -> str:
     """Suggest what to write: what was probably meant, else by the first word of a text."""
     kind, _, rest = text.strip().partition(" ")
     meant = find_meant_duration(rest.strip()) if kind.lower() == "every" else None
     if meant is not None:
         return f"did you mean 'every {meant}'?"
-    daily = _DAILY.fullmatch(text.strip())
-    if daily is not None and int(daily[1]) < 24:
-        return f"did you mean '{int(daily[2] or 0)} {int(daily[1])} * * *'?"
     hints = {
         "every": f"write 'every {format_duration_ms(900_000)}', "
         "'every 15m from 2026-11-20T08:00:00Z' or 'every 1h after end'",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from shlex import join, split
 
-from edgecron.base.errors import InvalidInput
+from edgecron.base.errors import InvalidInput, InvalidTrigger
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.formats.document_values import Problem
@@ -26,6 +26,7 @@ from edgecron.formats.document_writing import (
 from edgecron.formats.option_texts import check_variable
 from edgecron.model.choices import JobKind
 from edgecron.model.options import LISTS, OPTIONS, Group, Option, OptionType
+from edgecron.triggers.english import read_words
 
 Texts = Mapping[str, str]
 _SWITCH = ("false", "true")
@@ -187,8 +188,18 @@ def when_lines(table: Table) -> list[str]:
 
 def split_time(line: str) -> tuple[str, str]:
     """Split a line of `when` into the key of a schedules file and its text."""
+    line = _trigger_text(line)
     key = trigger_key(line)
     return key, line if key == "cron" else line.partition(" ")[2].strip()
+
+
+def _trigger_text(line: str) -> str:
+    """Return the trigger text of a line in plain words; other lines as they are."""
+    try:
+        words = read_words(line)
+    except InvalidTrigger:
+        return line  # The check of the line shows this error.
+    return line if words is None or words.zone is not None else words.text
 
 
 def lines_of(text: str) -> list[str]:

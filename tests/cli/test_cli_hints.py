@@ -298,8 +298,11 @@ def test_a_token_file_needs_a_server(
         (("pause", "backup", "--for", "2h"), '--until "in 2h"'),
         (("run", "a", "b"), "write only NAME; see: edgecron run --help"),
         (("status", "a"), "leave it out; see: edgecron status --help"),
-        (("check", "every 5 minutes"), "did you mean 'every 5m'?"),
-        (("check", "every day at 9"), "did you mean '0 9 * * *'?"),
+        (
+            ("check", "every 5 parsecs"),
+            "write 'every 15m', 'every 15m from 2026-11-20T08:00:00Z' or 'every 1h after end'",
+        ),
+        (("check", "every day at 25"), "write a time such as 09:00, 17:30 or 9pm"),
         (
             ("check", "0 9 * * 1-5 echo hi"),
             "write only the five fields, '0 9 * * 1-5', and the command by itself",

@@ -41,6 +41,38 @@ def test_add_says_in_words_what_it_made_and_when_it_comes(edgecron: Edgecron) ->
     assert "(in " in said.out
 
 
+@pytest.mark.parametrize(
+    ("words", "key", "text"),
+    [
+        ("every weekday at 9", "cron", "0 9 * * MON-FRI"),
+        ("every 5 minutes", "every", "5m"),
+        ("@daily", "cron", "@daily"),
+        ("after other fails", "after", "other:failure"),
+    ],
+)
+def test_when_takes_plain_words_and_keeps_the_trigger_that_they_mean(
+    edgecron: Edgecron, words: str, key: str, text: str
+) -> None:
+    edgecron("add", "other", "--on-demand", "--", "true")
+    added = edgecron("add", "backup", "--when", words, "--", "true")
+    edited = edgecron("edit", "other", "--when", words) if key != "after" else added
+
+    assert (added.code, edited.code) == (0, 0)
+    assert f'{key} = "{text}"' in edgecron("export", "backup").out
+
+
+def test_plain_words_in_the_wrong_place_get_the_option_that_takes_them(edgecron: Edgecron) -> None:
+    stray = edgecron("add", "backup", "weekdays at 9", "--", "true")
+    fast = edgecron("add", "backup", "--when", "every 100 milliseconds", "--", "true")
+    as_cron = edgecron("add", "backup", "--cron", "every weekday at 9", "--", "true")
+    none = edgecron("edit", "backup", "--when", "none")
+
+    assert "hint: --when 'weekdays at 9'" in stray.err
+    assert none.code == 2
+    assert "--when '100ms' is less than a second" in fast.err
+    assert as_cron.code == 0
+
+
 def test_a_time_is_told_in_the_schedule_s_zone_where_that_is_another_one(
     edgecron: Edgecron,
 ) -> None:
