@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer
 
 need_packages("psycopg")
+import psycopg  # noqa: E402
+
 from edgecron.store.postgres.store import PostgresStore, open_store  # noqa: E402
 
 # Opens a store, which is closed after the test.
@@ -184,17 +187,72 @@ def test_transactions_together_are_one(store: PostgresStore) -> None:
     assert store.row("SELECT trusted_high_at FROM meta") == (None,)
 
 
-def test_a_lost_connection_is_an_error_once_and_is_opened_again(
+def test_a_connection_that_was_lost_while_idle_is_opened_again(
     store: PostgresStore, postgres: PostgresServer
 ) -> None:
     postgres.end_connections()
+    assert store.row("SELECT 1") == (1,)
 
-    with pytest.raises(DatabaseUnusable, match="can't be used"):
-        store.row("SELECT 1")
-
+    postgres.end_connections()
     with store.transaction():
         store.change(NOTE, {"at": 7})
+
     assert store.row("SELECT trusted_high_at FROM meta") == (7,)
+
+
+def test_a_connection_that_is_lost_within_a_transaction_ends_it(
+    store: PostgresStore, postgres: PostgresServer
+) -> None:
+    def write_and_lose() -> None:
+        store.change(NOTE, {"at": 7})
+        postgres.end_connections()
+        with suppress(DatabaseUnusable):
+            store.row("SELECT 1")
+        store.row("SELECT 2")  # never on another connection, outside of the transaction
+
+    with pytest.raises(DatabaseUnusable, match="can't be used"), store.transaction():
+        write_and_lose()
+
+    assert store.row("SELECT trusted_high_at FROM meta") == (None,)
+
+
+@pytest.mark.parametrize("state", ["40001", "40P01"])
+def test_a_transaction_that_the_server_gives_up_can_be_repeated(
+    store: PostgresStore, state: str
+) -> None:
+    give_up = f"DO $$ BEGIN RAISE EXCEPTION 'gave up' USING ERRCODE = '{state}'; END $$"
+
+    def write_and_give_up() -> None:
+        store.change(NOTE, {"at": 7})
+        store.rows(give_up)
+
+    with pytest.raises(DatabaseBusy), store.transaction():
+        write_and_give_up()
+
+    assert store.row("SELECT trusted_high_at FROM meta") == (None,)
+
+
+def test_a_writer_waits_for_a_row_that_another_program_holds_only_as_long_as_it_may(
+    url: str, opened: Opener
+) -> None:
+    writer = opened(busy_wait_s=0.01)
+    with psycopg.connect(url) as foreign:
+        foreign.execute("UPDATE edgecron.meta SET trusted_high_at = 6")
+
+        with pytest.raises(DatabaseBusy), writer.transaction():
+            writer.change(NOTE, {"at": 7})
+
+        foreign.rollback()
+    with writer.transaction():
+        assert writer.change(NOTE, {"at": 7}) == 1
+
+
+def test_a_transaction_that_its_process_leaves_open_is_ended_by_the_server(
+    store: PostgresStore,
+) -> None:
+    with store.transaction():
+        assert store.row("SHOW idle_in_transaction_session_timeout") == ("10s",)
+    assert store.row("SHOW idle_in_transaction_session_timeout") == ("0",)
 
 
 def test_a_server_that_is_not_there_is_named_without_the_password() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 from psycopg import errors, pq
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from edgecron.base.errors import (
     DatabaseBusy,
@@ -25,9 +25,22 @@ from edgecron.store.postgres.dialect import to_postgres
 from edgecron.store.postgres.values import adapt, as_json
 from edgecron.store.sql.connection import OwnConnection, Params
 
+LEAST_SERVER = 15  # the major version of PostgreSQL
 CHANNEL = "edgecron"  # of NOTIFY: each transaction that has written
 _WRITERS = 0x6564676563726F6E  # the advisory lock of all writers of a database
 _IN_TRANSACTION = pq.TransactionStatus.INTRANS
+_PATH = "search_path = edgecron, pg_catalog"
+# A machine that is cut off says nothing. Its connection ends after about 25 s, on both sides: the
+# server must not keep the lock of all writers for it. A URL can say otherwise.
+_SIGNS_OF_LIFE = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "25000",
+    "application_name": "edgecron",
+}
+_MOST_IDLE_MS = 10_000  # that a transaction of a writer is left open by its process
 
 
 def place_of(url: str) -> str:
@@ -58,17 +71,30 @@ class ServerDatabase(OwnConnection):
         self._url = url
         self._busy_wait_ms = round(busy_wait_s * 1000)
         self._own_changes = 0  # transactions of ours that have written
+        self._is_open = False  # a transaction
         self._has_written = False  # the open transaction
         with self._translated():
             self._connection = self._connect()
 
     def _connect(self) -> psycopg.Connection[Any]:
-        connection = psycopg.connect(
-            self._url, autocommit=True, application_name="edgecron", connect_timeout=10
-        )
-        adapt(connection)
-        connection.execute("SET search_path = edgecron, pg_catalog")
+        given = {**_SIGNS_OF_LIFE, **conninfo_to_dict(self._url)}
+        conninfo = make_conninfo("", **given)
+        connection = psycopg.connect(conninfo, autocommit=True)
+        try:
+            adapt(connection)
+            self._check_server(connection.info.server_version)
+            connection.execute(f"SET {_PATH}")
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+    def _check_server(self, version: int) -> None:
+        if version // 10_000 < LEAST_SERVER:
+            raise DatabaseUnusable(
+                f"database {self.place} is on PostgreSQL {version // 10_000}",
+                hint=f"edgecron needs PostgreSQL {LEAST_SERVER} or newer",
+            )
 
     def close(self) -> None:
         """Close the connection. Does nothing if it is closed, or belongs to the parent process."""
@@ -96,9 +122,16 @@ class ServerDatabase(OwnConnection):
 
     def rows(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """All rows of a statement."""
+        statement = to_postgres(sql)
         with self._using() as connection:
-            statement = to_postgres(sql)
-            cursor = connection.execute(statement.text, statement.values(params))
+            try:
+                cursor = connection.execute(statement.text, statement.values(params))
+            except psycopg.OperationalError:
+                if self._is_open or not connection.broken:
+                    raise
+                # It was lost while nobody used it, perhaps by a restart of the server.
+                self._connection = connection = self._connect()
+                cursor = connection.execute(statement.text, statement.values(params))
             if not (cursor.statusmessage or "").startswith("SELECT"):
                 self._note_written(cursor)
             return [] if cursor.description is None else cursor.fetchall()
@@ -201,15 +234,23 @@ class ServerDatabase(OwnConnection):
             yield
             return
         with self._using() as connection:
-            self._begin(connection, is_synced=is_synced)
+            try:
+                self._begin(connection, is_synced=is_synced)
+            except psycopg.OperationalError:
+                if not connection.broken:
+                    raise
+                # It was lost while nobody used it, and nothing was written.
+                self._connection = connection = self._connect()
+                self._begin(connection, is_synced=is_synced)
+            self._is_open = True
             try:
                 yield
                 noted = self._commit(connection)
             except BaseException:
-                # A lost connection has rolled back already.
-                with suppress(psycopg.OperationalError):
-                    connection.rollback()
+                _roll_back(connection)
                 raise
+            finally:
+                self._is_open = False
         self._lock_failures -= noted
 
     def _commit(self, connection: psycopg.Connection[Any]) -> int:
@@ -227,27 +268,30 @@ class ServerDatabase(OwnConnection):
 
     def _begin(self, connection: psycopg.Connection[Any], *, is_synced: bool) -> None:
         self._has_written = False
-        cursor = connection.execute(f"BEGIN; SELECT pg_try_advisory_xact_lock({_WRITERS})")
-        cursor.nextset()
-        self._was_locked = cursor.fetchall() == [(0,)]
+        durability = "" if is_synced else "SET LOCAL synchronous_commit = off;"
         try:
+            # Other programs hold locks of rows, too. 0 would wait without end.
+            found = _results(
+                connection,
+                f"""BEGIN; {durability} SET LOCAL lock_timeout = {max(self._busy_wait_ms, 1)};
+                    SET LOCAL idle_in_transaction_session_timeout = {_MOST_IDLE_MS};
+                    SELECT pg_try_advisory_xact_lock({_WRITERS}); {self._ask_version()}""",
+            )
+            self._was_locked = found[0] == (0,)
             if self._was_locked:
                 self.lock_waits += 1
                 self._lock_failures += 1
-                # 0 would wait without end.
-                connection.execute(f"SET LOCAL lock_timeout = {max(self._busy_wait_ms, 1)}")
-                connection.execute(f"SELECT pg_advisory_xact_lock({_WRITERS})")
-                connection.execute("SET LOCAL lock_timeout = 0")
-            if not is_synced:
-                connection.execute("SET LOCAL synchronous_commit = off")
-            if self._version is not None:
-                # Under the lock, so that nobody changes the schema before we write.
-                [(version,)] = connection.execute("SELECT schema FROM versions").fetchall()
+                _results(connection, f"SELECT pg_advisory_xact_lock({_WRITERS})")
+                found = [(), *_results(connection, self._ask_version())]
+            for (version,) in found[1:]:
                 self._check_version(version)
         except BaseException:
-            with suppress(psycopg.OperationalError):
-                connection.rollback()
+            _roll_back(connection)
             raise
+
+    def _ask_version(self) -> str:
+        """Ask under the lock, so that nobody changes the schema before we write."""
+        return "" if self._version is None else "SELECT schema FROM versions"
 
     def let_others_write(self) -> None:
         """Do nothing: the server gives its lock to the writer that has waited longest."""
@@ -304,7 +348,7 @@ class ServerDatabase(OwnConnection):
         """The connection; outside of a transaction, a new one if it was lost."""
         self._check_process()
         with self.in_use, self._translated():
-            if self._connection.broken:
+            if self._connection.broken and not self._is_open:
                 self._connection = self._connect()
             yield self._connection
 
@@ -319,6 +363,20 @@ class ServerDatabase(OwnConnection):
         # Each statement would be committed alone: half a decision, and a sync for every row.
         is_open = self._connection.info.transaction_status == _IN_TRANSACTION
         assert is_open, "a write outside of a transaction"
+
+
+def _results(connection: psycopg.Connection[Any], statements: str) -> list[tuple[Any, ...]]:
+    """Run statements in one round trip; the rows of all of them."""
+    cursor = connection.execute(statements.encode())
+    found = [] if cursor.description is None else cursor.fetchall()
+    while cursor.nextset():
+        found += [] if cursor.description is None else cursor.fetchall()
+    return found
+
+
+def _roll_back(connection: psycopg.Connection[Any]) -> None:
+    with suppress(psycopg.OperationalError):  # A lost connection has rolled back already.
+        connection.rollback()
 
 
 # The bytes of a row with its entries in indexes, measured over 12,000 short runs. A long output
@@ -338,7 +396,7 @@ _MEANINGS: tuple[tuple[str, _Make], ...] = (
         "55P03 40",
         lambda place, _: DatabaseBusy(
             f"database {place} is locked by another process",
-            hint="try again in a moment; if it lasts, see: edgecron doctor",
+            hint="try again in a moment; if it lasts, see pg_stat_activity and pg_locks",
         ),
     ),
     ("57014", lambda place, _: QueryInterrupted(f"a query of database {place} was interrupted")),
