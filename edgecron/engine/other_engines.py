@@ -26,7 +26,6 @@ from edgecron.store.contract import RunningRow
 from edgecron.supervisor.cleanup import find_dead, forget
 from edgecron.supervisor.command_runner import CommandRunner, outcome_of
 from edgecron.supervisor.control import Control
-from edgecron.supervisor.groups import end_left_group
 from edgecron.supervisor.journal import (
     Exit,
     Interrupted,
@@ -38,7 +37,7 @@ from edgecron.supervisor.journal import (
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.output import load_saved_output
 from edgecron.supervisor.protocol import Phase
-from edgecron.supervisor.run_session import end_unrecorded
+from edgecron.supervisor.run_session import end_left_group, end_unrecorded
 from edgecron.supervisor.runner import Lease, Runner
 from edgecron.supervisor.state_files import SCARCE, is_key, lock_is_held, lock_path, spool_name
 

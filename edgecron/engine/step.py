@@ -22,8 +22,7 @@ from edgecron.engine.fire import CHUNK, FIRST_CHUNK, Firing
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, Registration
 from edgecron.engine.recovery import Recovered, Recovery
-from edgecron.engine.runners import Runners
-from edgecron.engine.supervision import Supervision
+from edgecron.engine.runners import Runners, Supervision
 from edgecron.engine.upkeep import StartReader, StartSender, Upkeep
 from edgecron.model.choices import Hold
 from edgecron.model.engine import Offers

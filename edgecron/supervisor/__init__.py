@@ -11,10 +11,10 @@ spawn           the start; `forked_start` as another user or with another nicene
 live_runs       pipes, time-outs and ends; `run_session` has the processes of a run
 output          what a run prints, within its cap
 results         the result that a run leaves
-recorder        starts and ends, until the engine has them on record
+live_run        its record of starts and ends, until the engine has them too
 journal         the same in a file, for the case that everybody dies
 
-Other files: `launch` starts a supervisor below its `guardian`. `control` has both ends of the
+Other files: `launch` starts a supervisor below its guardian. `control` has both ends of the
 socket over which any process of the user asks a supervisor. `cleanup` removes the files of dead
 supervisors. `callable_runner` runs functions of the program on `threads`.
 """

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.values import replace
 from edgecron.supervisor.forked_start import START_LIMIT_MS, SpawnFailed
-from edgecron.supervisor.live_run import READ_BYTES, LiveRun
+from edgecron.supervisor.live_run import READ_BYTES, LiveRun, Recorder
 from edgecron.supervisor.protocol import EndCause, Flag
 from edgecron.supervisor.reactor import WRITE, Deadlines, Reactor
-from edgecron.supervisor.recorder import Recorder
 
 if TYPE_CHECKING:
     from edgecron.supervisor.awake import Inhibitor

@@ -16,7 +16,7 @@ from typing import Any
 from edgecron.base.clock import Clock
 from edgecron.supervisor.cleanup import clear_late_results
 from edgecron.supervisor.control import ControlServer
-from edgecron.supervisor.live_run import LiveRun
+from edgecron.supervisor.live_run import WAKE_JOURNAL, LiveRun, Recorder
 from edgecron.supervisor.live_runs import WAKE_REAP, LiveRuns, note_signal
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import (
@@ -29,7 +29,6 @@ from edgecron.supervisor.protocol import (
     StartRequest,
 )
 from edgecron.supervisor.reactor import Deadlines, Peer, Reactor
-from edgecron.supervisor.recorder import WAKE_JOURNAL, Recorder
 from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.start_queue import WAKE_RESERVE, StartQueue
 from edgecron.supervisor.state_files import socket_path

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_duration_ms
 from edgecron.supervisor.forked_start import SpawnFailed
-from edgecron.supervisor.live_run import LiveRun
+from edgecron.supervisor.live_run import LiveRun, Recorder
 from edgecron.supervisor.protocol import EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.reactor import Deadlines
-from edgecron.supervisor.recorder import Recorder
 from edgecron.supervisor.results import forget_results, with_result_file
 from edgecron.supervisor.run_session import RunSession, Snapshots, find_mark
 from edgecron.supervisor.runner import RESERVE_MS

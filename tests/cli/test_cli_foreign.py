@@ -14,8 +14,8 @@ import pytest
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.store.contract import Claimant
-from edgecron.supervisor.groups import read_start_time
 from edgecron.supervisor.journal import Journal
+from edgecron.supervisor.run_session import read_start_time
 from tests.support.accounts import NEEDS_ROOT
 from tests.support.cli import Edgecron
 from tests.support.stuck import SLEEPS, StuckEngine

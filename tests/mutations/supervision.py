@@ -142,7 +142,7 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="serve_detached",
-                old="_fork_guarded() if guardian.become_subreaper() else None",
+                old="_fork_guarded() if become_subreaper() else None",
                 new="None",
             ),
         ),

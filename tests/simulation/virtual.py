@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgecron.supervisor.forked_start import SpawnFailed
+from edgecron.supervisor.live_run import Recorder
 from edgecron.supervisor.loop import Supervisor
 from edgecron.supervisor.protocol import PROTOCOL_VERSION, EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.reactor import Deadlines
-from edgecron.supervisor.recorder import Recorder
 from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.start_queue import StartQueue
 from tests.simulation.links import End, Socket

@@ -20,11 +20,10 @@ from edgecron.supervisor.control import LIVE, Control
 from edgecron.supervisor.journal import JournalState, Trace, read_journal
 from edgecron.supervisor.launch import StartBy, start
 from edgecron.supervisor.link import Event, Exited, NotStarted, Started, SupervisorLink
-from edgecron.supervisor.live_run import LiveRun
+from edgecron.supervisor.live_run import LiveRun, Recorder
 from edgecron.supervisor.output import Part, load_output
 from edgecron.supervisor.protocol import GIVEN_BACK, ExitRecord, Phase, StartRequest
 from edgecron.supervisor.reactor import Deadlines, Peer, Reactor
-from edgecron.supervisor.recorder import Recorder
 from edgecron.supervisor.run_session import Snapshots
 from edgecron.supervisor.spawn import Spawner
 from edgecron.supervisor.start_queue import StartQueue

@@ -18,11 +18,11 @@ from edgecron.model.job import Job
 from edgecron.model.options import Policies
 from edgecron.model.run import OUTPUT_CAP_BYTES, Claim, Outcome, error_code_of
 from edgecron.supervisor.command_runner import CommandRunner, Part, outcome_of
-from edgecron.supervisor.groups import LeftGroup, end_left_group
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted
 from edgecron.supervisor.launch import start
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.protocol import EndCause, ExitRecord
+from edgecron.supervisor.run_session import LeftGroup, end_left_group
 from edgecron.supervisor.runner import Runner
 from tests.supervisor.supervisor_bench import Bell
 from tests.support.accounts import as_root

@@ -315,7 +315,7 @@ def test_a_request_that_fails_is_told_to_who_asked_and_ends_nothing(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("edgecron.supervisor.recorder.Recorder.knows", fail)
+    monkeypatch.setattr("edgecron.supervisor.live_run.Recorder.knows", fail)
     bench = Bench(tmp_path / "state", by=StartBy.FORK)
     with (
         Control(bench.state_dir, bench.link.supervisor_id) as control,

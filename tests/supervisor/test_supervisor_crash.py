@@ -14,12 +14,16 @@ from edgecron.base.clock import SystemClock
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import Reason
 from edgecron.supervisor import results
-from edgecron.supervisor.groups import LeftGroup, end_left_group, read_start_time
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, read_journal
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.output import load_output
 from edgecron.supervisor.protocol import GIVEN_BACK, EndCause
-from edgecron.supervisor.run_session import end_unrecorded
+from edgecron.supervisor.run_session import (
+    LeftGroup,
+    end_left_group,
+    end_unrecorded,
+    read_start_time,
+)
 from edgecron.supervisor.state_files import lock_is_held, lock_path
 from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Unanswering, children_of, wait_gone
 from tests.support.accounts import as_root, identity

@@ -248,7 +248,7 @@ def test_a_run_without_a_pidfd_is_reaped_on_its_signal(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on macOS, where none of them is there. The supervisor is forked with them gone.
-    monkeypatch.setattr("edgecron.supervisor.guardian.become_subreaper", lambda: False)
+    monkeypatch.setattr("edgecron.supervisor.launch.become_subreaper", lambda: False)
     monkeypatch.delattr(os, "pidfd_open")
     monkeypatch.delattr(os, "waitid")
     bench = Bench(tmp_path_factory.mktemp("signal") / "state", by=StartBy.FORK)

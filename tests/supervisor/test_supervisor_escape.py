@@ -10,16 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.supervisor.groups import (
+from edgecron.supervisor.protocol import EndCause, Flag, Identity
+from edgecron.supervisor.run_session import (
+    REST_FACTOR,
     LeftGroup,
+    Orphan,
     Process,
+    Snapshot,
+    Snapshots,
     end_left_group,
+    find_mark,
     list_processes,
     read_start_time,
     signal_session,
 )
-from edgecron.supervisor.protocol import EndCause, Flag, Identity
-from edgecron.supervisor.run_session import REST_FACTOR, Orphan, Snapshot, Snapshots, find_mark
 from tests.supervisor.supervisor_bench import (
     Bell,
     Bench,

@@ -15,11 +15,10 @@ import pytest
 from edgecron.base.clock import SystemClock
 from edgecron.model.choices import Reason
 from edgecron.supervisor.cleanup import forget
-from edgecron.supervisor.groups import Process
-from edgecron.supervisor.guardian import find_doomed
 from edgecron.supervisor.journal import Interrupted, JournalState, Trace
-from edgecron.supervisor.launch import StartBy
+from edgecron.supervisor.launch import StartBy, find_doomed
 from edgecron.supervisor.protocol import EndCause, ExitRecord
+from edgecron.supervisor.run_session import Process
 from edgecron.supervisor.state_files import journal_path, lock_is_held, lock_path
 from tests.supervisor.supervisor_bench import (
     Bell,

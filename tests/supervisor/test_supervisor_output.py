@@ -259,7 +259,7 @@ def make_small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_without_space_the_job_goes_on_and_its_output_is_flagged(
     small_disk: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.supervisor.recorder.RETRY_MS", 50)
+    monkeypatch.setattr("edgecron.supervisor.live_run.RETRY_MS", 50)
     bench = Bench(small_disk / "state", by=StartBy.FORK)
     token = bench.shell(f"read go < {gate.path}; head -c 200000 /dev/zero; echo end >&2; exit 3")
     bench.started(token)
@@ -300,7 +300,7 @@ def test_without_space_for_a_token_nothing_is_started_and_that_is_said(small_dis
 def test_an_end_that_finds_no_space_is_told_and_written_later(
     small_disk: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.supervisor.recorder.RETRY_MS", 50)
+    monkeypatch.setattr("edgecron.supervisor.live_run.RETRY_MS", 50)
     bench = Bench(small_disk / "state", by=StartBy.FORK)
     token = bench.shell(f"read go < {gate.path}; head -c 9000 /dev/zero")
     bench.started(token)

@@ -190,7 +190,7 @@ def test_a_supervisor_that_can_not_be_set_up_says_why_and_leaves_nothing(
     def fail(*arguments: object, **named: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("edgecron.supervisor.recorder.Journal", fail)
+    monkeypatch.setattr("edgecron.supervisor.live_run.Journal", fail)
 
     with pytest.raises(SupervisorUnavailable, match=r"can't be set up: .* No space left"):
         start(tmp_path, clock=SystemClock(), by=StartBy.FORK)
