@@ -17,7 +17,6 @@ from edgecron.store.sql import (
     manual_runs,
     notices,
     outbox,
-    outputs,
     queue,
     retention,
     revisions,
@@ -136,9 +135,9 @@ class Writes(Reads):
     note_imported = revisions.note_imported
 
     # Output and reports of runs.
-    find_output = outputs.find_output
-    note_progress = outputs.note_progress
-    report_progress = outputs.report_progress
+    find_output = ends.find_output
+    note_progress = ends.note_progress
+    report_progress = ends.report_progress
 
     # Retention.
 
