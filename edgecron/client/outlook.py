@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from edgecron.base.checks import check_aware
+from edgecron.base.checks import check_aware, check_range
 from edgecron.base.errors import InvalidInput, NotFound, Unreadable
 from edgecron.base.machine import KernelMachine
 from edgecron.base.units import from_ms, to_ms
@@ -16,7 +16,7 @@ from edgecron.client.runs import Runs
 from edgecron.client.schedule_changes import ScheduleChanges
 from edgecron.model.choices import HealthCause, HealthState, Reason, Status
 from edgecron.model.conditions import find_note, look_at
-from edgecron.model.listing import find_idle, standing_of
+from edgecron.model.listing import Lane, RunCell, find_idle, standing_of
 from edgecron.planning.admission import LATE_CAUSES
 from edgecron.planning.forecast import UpcomingFire, excluded_before
 from edgecron.planning.next_fire import Missed, missed_until, next_fires
@@ -24,6 +24,7 @@ from edgecron.planning.times import jitter_warning, load_timing, load_triggers, 
 from edgecron.store.sql.explanations import find_deciding, find_outrun, find_revision
 from edgecron.store.sql.history import find_usual_ms
 from edgecron.store.sql.rows import spec_of
+from edgecron.store.sql.statistics import count_by_cell, find_recurring_of
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
@@ -38,6 +39,8 @@ _RECENT_MS = 600_000  # skipped times within it show whether engines keep up
 _LEAST_SKIPPED = 10
 _MINUTE_MS = 60_000
 _FAILED = (Status.FAILED, Status.INTERRUPTED)
+_MOST_CELLS = 1_000  # of a timeline
+_MOST_RUNS, _LEAST_RUNS = 60_000, 300  # read for a timeline: in all, and of each schedule
 _PAGE = 25  # schedules: a slice of different ones takes about ten milliseconds
 
 
@@ -344,6 +347,53 @@ class Outlooks(ScheduleChanges, Runs):
             if after_id is not None:
                 yield None
         yield tally.result()
+
+    def timeline(
+        self, ids: Sequence[int], *, from_at: datetime, until_at: datetime, cells: int
+    ) -> list[Lane]:
+        """Return what these schedules did and will do in each cell of a span, in this order.
+
+        Only the newest runs of schedules with very many are read. Raises InvalidInput.
+        """
+        from edgecron.views.timeline import count_coming, excluded_days
+
+        check_range("cells", cells, 1, _MOST_CELLS)
+        since_ms, until_ms = to_ms(from_at), to_ms(until_at)
+        cell_ms = (until_ms - since_ms) // cells
+        if cell_ms <= 0:
+            raise InvalidInput(f"the span has {until_ms - since_ms} ms, expected more")
+        now_ms, store = self._clock.now_ms(), self.store
+        counted = count_by_cell(
+            store,
+            ids,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            cell_ms=cell_ms,
+            now_ms=now_ms,
+            limit=max(_LEAST_RUNS, _MOST_RUNS // max(1, len(ids))),
+        )
+        runs: dict[int, list[RunCell]] = {}
+        for schedule_id, *counts, first_ms, last_ms, running_ms, run_id in counted.rows:
+            since = from_ms(running_ms) if running_ms else None
+            found = (*counts, from_ms(first_ms), from_ms(last_ms), since, run_id)
+            runs.setdefault(schedule_id, []).append(RunCell._make(found))
+        recurring = find_recurring_of(store, ids)
+        fires = count_coming(
+            recurring, since_ms=since_ms, cell_ms=cell_ms, cells=cells, now_ms=now_ms
+        )
+        return [
+            Lane(
+                schedule_id=each,
+                runs=tuple(runs.get(each, ())),
+                fires=fires.get(each, ()),
+                read_from=max(0, (counted.unread_ms.get(each, 0) - since_ms) // cell_ms),
+                usual_ms=find_usual_ms(store, each)
+                if any(one.running_since for one in runs.get(each, ()))
+                else None,
+                excluded=excluded_days(recurring.get(each), since_ms, until_ms),
+            )
+            for each in ids
+        ]
 
 
 def _changes_of(triggers: Sequence[Trigger], *, now: datetime, until: datetime | None) -> list[str]:

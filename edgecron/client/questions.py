@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from edgecron.model.listing import (
     ALL_RUNS,
     Choice,
+    Lane,
     NamedId,
     Removal,
     RunBounds,
@@ -195,6 +196,14 @@ class Questions(Reader, Protocol):
 
     def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:
         """Count the fires of the next week per hour, in slices: None until the last one."""
+
+    def timeline(
+        self, ids: Sequence[int], *, from_at: datetime, until_at: datetime, cells: int
+    ) -> list[Lane]:
+        """Return what these schedules did and will do in each cell of a span, in this order.
+
+        Only the newest runs of schedules with very many are read. Raises InvalidInput.
+        """
 
     def simulate(
         self, *, from_at: datetime, until_at: datetime, document: Document | None = None

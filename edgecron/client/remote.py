@@ -61,6 +61,7 @@ class RemoteClient(RemoteRuns):
     outlook = asked(Client.outlook)
     foresee = asked(Client.foresee)
     explain = asked(Client.explain)
+    timeline = asked(Client.timeline)
 
     def schedules(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None

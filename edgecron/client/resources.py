@@ -64,7 +64,11 @@ class Resource(NamedTuple):
 
 _PARAMETERS = {"id": "execution_id"}
 # The least and most of numbers in requests. `upcoming` fires are computed one by one.
-_BOUNDS: Mapping[str, tuple[int, int]] = {"upcoming": (0, 1_000), "limit": (0, 100_000)}
+_BOUNDS: Mapping[str, tuple[int, int]] = {
+    "upcoming": (0, 1_000),
+    "limit": (0, 100_000),
+    "cells": (1, 1_000),
+}
 _MOST_INTEGER = 2**63 - 1  # of SQLite
 # They answer null while there is nothing new. After so many seconds the server looks again.
 _PAUSES_S: Mapping[str, float] = {"await_printed": 0.1, "await_begun": 0.1, "await_change": 0.25}
@@ -125,6 +129,7 @@ removals              GET    /schedules/{name}/removals       removals
 removed_at            GET    /schedules/{name}/removed-at     removed_at
 foresee               POST   /forecasts                       -
 week_heat             GET    /week                            -
+timeline              POST   /timeline                        lanes
 simulate              POST   /simulations                     -
 tallies               GET    /statistics                      -
 add_all               POST!  /specifications                  schedules

@@ -5,7 +5,7 @@ A screen holds the ids of all schedules in order, and reads only the lines that 
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -277,6 +277,48 @@ class RunBounds(NamedTuple):
 
     first_id: int
     last_id: int
+
+
+class RunCell(NamedTuple):
+    """The runs of a schedule that began in one cell of a span; cell -1 is all time before it.
+
+    `failed` counts interrupted runs too, `skipped` cancelled ones, and `active` queued ones. The
+    first run began at `first_at`, and the last one ended at `last_at` (an active one: now).
+    `running_since` is the start of the newest run that is running. `run_id` is the newest run that
+    failed, or the newest run.
+    """
+
+    cell: int
+    runs: int
+    failed: int
+    skipped: int
+    active: int
+    first_at: datetime
+    last_at: datetime
+    running_since: datetime | None
+    run_id: int
+
+
+class FireCell(NamedTuple):
+    """How many fires of a schedule are planned in one cell of a span."""
+
+    cell: int
+    fires: int
+
+
+class Lane(NamedTuple):
+    """A schedule in a span of time that is divided into cells.
+
+    Runs before the cell `read_from` were not read: there are too many. `usual_ms` is the median
+    duration; None without a running run. `excluded` are days on which the schedule never fires.
+    """
+
+    schedule_id: int
+    runs: tuple[RunCell, ...] = ()
+    fires: tuple[FireCell, ...] = ()
+    read_from: int = 0
+    usual_ms: int | None = None
+    excluded: tuple[date, ...] = ()
 
 
 def state_of(standing: Standing, *, now: datetime) -> ScheduleState:

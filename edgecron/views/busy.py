@@ -95,11 +95,8 @@ class WeekTally:
         self._known: dict[tuple[str, int, int], list[int]] = {}
 
     def add(self, one: Recurrence) -> None:
-        """Count a schedule. A schedule whose triggers can't be read has no times."""
-        try:
-            counts = self._count(one)
-        except SENSELESS:
-            return  # The list of schedules reports it.
+        """Add a schedule."""
+        counts = self.count(one)
         self._counts = [a + b for a, b in zip(self._counts, counts, strict=True)]
         self._schedules += any(counts)
 
@@ -113,6 +110,13 @@ class WeekTally:
             counts=tuple(tuple(hours[day * HOURS : (day + 1) * HOURS]) for day in range(DAYS)),
             schedules=self._schedules,
         )
+
+    def count(self, one: Recurrence) -> list[int]:
+        """Count the fires of a schedule by stretch; none if its triggers can't be read."""
+        try:
+            return self._count(one)
+        except SENSELESS:
+            return [0] * len(self._week.cells)  # The list of schedules reports it.
 
     def _count(self, one: Recurrence) -> list[int]:
         week, plan_ms, run_ms = self._week, one.next_plan_ms, one.next_run_ms

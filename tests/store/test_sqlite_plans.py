@@ -20,7 +20,12 @@ from edgecron.store.sql.notices import find_incidents, find_stalls_told
 from edgecron.store.sql.outbox import find_broken_rules
 from edgecron.store.sql.overlap_replace import replace_oldest
 from edgecron.store.sql.queue_order import Blocked
-from edgecron.store.sql.statistics import find_ended, find_output_sizes
+from edgecron.store.sql.statistics import (
+    count_by_cell,
+    find_ended,
+    find_output_sizes,
+    find_recurring_of,
+)
 from edgecron.store.sql.waiting_rows import wake_for_success, wake_schedule
 from edgecron.store.sqlite.store import SqliteStore, open_store
 from tests.store.store_bench import Bench, OpenStore
@@ -91,6 +96,7 @@ HOT: dict[str, Callable[[SqliteStore, Bench], object]] = {
     ),
     "find_ended": lambda store, bench: find_ended(store, None, since_ms=0, limit=9),
     "find_ended of one": lambda store, bench: find_ended(store, [3], since_ms=0, limit=9),
+    "find_recurring_of": lambda store, bench: find_recurring_of(store, [3, 4]),
     "find_output_sizes": lambda store, bench: find_output_sizes(store, 3, since_ms=0, limit=9),
     "find_deciding": lambda store, bench: find_deciding(
         store, 3, ("global", ""), from_ms=bench.now, to_ms=bench.now + 59_999
@@ -168,6 +174,12 @@ REPAIRS: dict[str, Callable[[SqliteStore, Bench], object]] = {
 }
 
 # A row of a JSON array, of a pragma or of a counted subquery is no table of ours.
+# They sort at most `limit` runs of each schedule.
+SPANS: dict[str, Callable[[SqliteStore, Bench], object]] = {
+    "count_by_cell": lambda store, bench: count_by_cell(
+        store, [3, 4], since_ms=0, until_ms=bench.now, cell_ms=60_000, now_ms=bench.now, limit=9
+    ),
+}
 _ALLOWED = re.compile(
     r"SCAN (w|named|json_each) VIRTUAL TABLE"
     # Few groups have a limit, few engines are remembered, and rules for notices are few.
@@ -237,6 +249,13 @@ def test_every_hot_query_is_served_by_an_index(full: Bench) -> None:
     slow = slow_parts(full, HOT, _ALLOWED)
 
     assert not slow, "\n".join(f"{name}: {line}" for name in slow for line in sorted(slow[name]))
+
+
+def test_the_runs_of_a_span_are_found_by_an_index_before_they_are_grouped(full: Bench) -> None:
+    slow = slow_parts(full, SPANS, _ALLOWED)
+
+    parts = [part for parts in slow.values() for part in parts]
+    assert all(part.startswith("USE TEMP B-TREE FOR GROUP BY") for part in parts), parts
 
 
 def test_what_looks_at_every_schedule_looks_at_no_history(full: Bench) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 
+from edgecron.base.values import NamedTuple
 from edgecron.model.measures import (
     DURATION_STEPS_MS,
     LATE_STEPS_MS,
@@ -119,6 +120,9 @@ def _counted(found: Mapping[str, object], steps_ms: Sequence[int], sum_ms: int) 
 
 # Ids follow the time of writing, except where a clock was set back.
 _WRITTEN_AT = "coalesce(queued_at, claimed_at, finished_at)"
+# The time at which lists and spans show a run.
+_BEGAN_AT = "coalesce(e.started_at, iif(e.status = 'queued', e.due_at, e.plan_at))"
+_DAY_MS = 86_400_000
 _COLUMNS = """schedule_id, status, reason, cause, attempt, missed_count, duration_ms,
     started_at - due_at"""
 # The last schedule of each name.
@@ -283,6 +287,87 @@ def _first_id(database: Connection, *, since_ms: int) -> int:
     return low
 
 
+_LONG_MS = 6 * 3_600_000  # ended runs that began this long before a span are not read
+
+
+class RunsByCell(NamedTuple):
+    """Runs of schedules by cell, and the schedules with runs that were not read.
+
+    Of each of these, `unread_ms` has the begin of the oldest run that was read.
+    """
+
+    rows: list[tuple[int, ...]]
+    unread_ms: dict[int, int]
+
+
+def count_by_cell(
+    database: Connection,
+    schedule_ids: Sequence[int],
+    *,
+    since_ms: int,
+    until_ms: int,
+    cell_ms: int,
+    now_ms: int,
+    limit: int,
+) -> RunsByCell:
+    """Count the runs of schedules by the cell of a span in which they began.
+
+    Rows are (schedule id, and the fields of `RunCell` with instants in ms, 0 for none), ordered by
+    schedule and cell. At most `limit` runs of each schedule are read, the newest ones.
+    """
+    columns = f"""e.schedule_id, e.id, e.status, e.started_at,
+        {_BEGAN_AT} AS began,
+        iif(e.started_at IS NULL, {_BEGAN_AT}, coalesce(e.finished_at, :now)) AS ended"""
+    rows = database.rows(
+        f"""SELECT schedule_id, iif(began < :since, -1, (began - :since) / :cell) AS cell,
+                count(*), sum(iif(status IN ('failed', 'interrupted'), 1, 0)),
+                sum(iif(status IN ('skipped', 'cancelled'), 1, 0)),
+                sum(iif(status IN ('queued', 'running'), 1, 0)),
+                min(began), max(ended), coalesce(max(iif(status = 'running', started_at, 0)), 0),
+                iif(max(iif(status IN ('failed', 'interrupted'), id, 0)) > 0,
+                    max(iif(status IN ('failed', 'interrupted'), id, 0)), max(id))
+            FROM (
+                SELECT {columns} FROM json_each(:ids) AS w CROSS JOIN executions AS e
+                WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_by_schedule
+                    WHERE schedule_id = CAST(w.value AS BIGINT) AND id >= :first AND id < :end
+                    ORDER BY id DESC LIMIT :limit)
+                UNION ALL
+                SELECT {columns} FROM json_each(:ids) AS w
+                CROSS JOIN executions AS e INDEXED BY executions_active
+                WHERE e.status IN ('queued', 'running') AND e.id < :first
+                    AND e.schedule_id = CAST(w.value AS BIGINT)
+            ) AS r
+            WHERE began < :until
+            GROUP BY schedule_id, cell ORDER BY schedule_id, cell""",
+        {
+            "ids": json.dumps(list(schedule_ids)),
+            "first": _first_id(database, since_ms=since_ms - _LONG_MS),
+            # A run can be recorded later than it began, such as a skipped one.
+            "end": _first_id(database, since_ms=until_ms + _DAY_MS),
+            "since": since_ms,
+            "until": until_ms,
+            "cell": cell_ms,
+            "now": now_ms,
+            "limit": limit,
+        },
+    )
+    counts: Counter[int] = Counter()
+    oldest_ms: dict[int, int] = {}
+    for schedule_id, _, runs, _, _, _, first_ms, *_ in rows:
+        counts[schedule_id] += runs
+        oldest_ms[schedule_id] = min(first_ms, oldest_ms.get(schedule_id, first_ms))
+    unread_ms = {each: oldest_ms[each] for each, count in counts.items() if count >= limit}
+    return RunsByCell(rows, unread_ms)
+
+
+_RECURRING = """SELECT id, compiled, next_plan_at, next_run_at, paused_until, until_at,
+        max_runs - planned_count, after_end_ms, CAST(round(jitter_s * 1000) AS INTEGER),
+        between_times, not_between_times, except_days, timezone
+    FROM schedules"""
+_RECURS = """deleted_at IS NULL AND enabled AND trigger_error IS NULL
+    AND (next_run_at IS NOT NULL OR after_end_ms IS NOT NULL) AND vanished_at IS NULL"""
+
+
 def find_recurring(
     database: Connection, *, after_id: int, limit: int
 ) -> tuple[list[Recurrence], int | None]:
@@ -291,16 +376,18 @@ def find_recurring(
     The id is None for the last page.
     """
     rows = database.rows(
-        """SELECT id, compiled, next_plan_at, next_run_at, paused_until, until_at,
-               max_runs - planned_count, after_end_ms,
-               CAST(round(jitter_s * 1000) AS INTEGER),
-               between_times, not_between_times, except_days, timezone
-           FROM schedules
-           WHERE id > :after AND deleted_at IS NULL AND enabled AND trigger_error IS NULL
-               AND (next_run_at IS NOT NULL OR after_end_ms IS NOT NULL)
-               AND vanished_at IS NULL
-           ORDER BY id LIMIT :limit""",
+        f"{_RECURRING} WHERE id > :after AND {_RECURS} ORDER BY id LIMIT :limit",
         {"after": after_id, "limit": limit},
     )
     following = rows[-1][0] if len(rows) == limit else None
     return [Recurrence._make(row[1:]) for row in rows], following
+
+
+def find_recurring_of(database: Connection, schedule_ids: Sequence[int]) -> dict[int, Recurrence]:
+    """Those of these schedules that have times to come, by id."""
+    rows = database.rows(
+        f"""{_RECURRING}
+            WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids)) AND {_RECURS}""",
+        {"ids": json.dumps(list(schedule_ids))},
+    )
+    return {row[0]: Recurrence._make(row[1:]) for row in rows}
