@@ -11,11 +11,15 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from html import escape, unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
+from unicodedata import name
 
 if __name__ == "__main__":
     os.environ["EDGECRON_CONFIG"] = "none"
@@ -120,12 +124,109 @@ def _with_font(svg: str) -> str:
     return svg.replace("Fira Code, monospace", _FONT).replace("Fira Code", _FONT)
 
 
+_CELL = (12.2, 24.4)  # of Rich's pictures
+_ABOVE = 18.5  # from the top of a cell to the foot of its letters
+_LETTERS = re.compile(
+    r'<text class="([^"]*)" x="([\d.]+)" y="([\d.]+)"([^>]*)>([^<]*)</text>', re.DOTALL
+)
+_COLORS = re.compile(r"\.(\S+) \{ fill: (#\w+)")
+_SIDES = {
+    "LEFT": ("LEFT",),
+    "RIGHT": ("RIGHT",),
+    "UP": ("UP",),
+    "DOWN": ("DOWN",),
+    "HORIZONTAL": ("LEFT", "RIGHT"),
+    "VERTICAL": ("UP", "DOWN"),
+}
+_NOT_DRAWN = {"DASH", "DOUBLE", "DIAGONAL"}
+
+
+def draw_shapes(svg: str) -> str:
+    """Draw blocks and lines of boxes as shapes that meet, not as letters with gaps between."""
+
+    colors = dict(_COLORS.findall(svg))
+
+    def drawn(found: re.Match[str]) -> str:
+        style, left, foot, rest, text = found.groups()
+        letters, shapes = [], []
+        for at, letter in enumerate(unescape(text)):
+            place = (float(left) + at * _CELL[0], float(foot) - _ABOVE)
+            shape = _shape(letter, *place)
+            letters.append(letter if shape is None else "\u00a0")
+            if shape is not None:
+                color = colors[style]
+                shapes.append(f'<g fill="{color}" stroke="{color}">{shape}</g>')
+        kept = escape("".join(letters))
+        return f'<text class="{style}" x="{left}" y="{foot}"{rest}>{kept}</text>{"".join(shapes)}'
+
+    return _LETTERS.sub(drawn, svg)
+
+
+def _shape(letter: str, x: float, y: float) -> str | None:
+    """Return a block or a part of a box as SVG; None for other letters."""
+    code, (width, height) = ord(letter), _CELL
+    if 0x2581 <= code <= 0x2588:
+        part = height * (code - 0x2580) / 8
+        return _rectangle(x, y + height - part, width, part)
+    if 0x2589 <= code <= 0x258F:
+        return _rectangle(x, y, width * (0x2590 - code) / 8, height)
+    if 0x2591 <= code <= 0x2593:
+        return _rectangle(x, y, width, height, opacity=(code - 0x2590) / 4)
+    if letter in "▀▐":
+        return _rectangle(
+            *((x, y, width, height / 2) if letter == "▀" else (x + width / 2, y, width / 2, height))
+        )
+    if 0x2500 <= code <= 0x257F:
+        return _box_lines(name(letter).split(), x + width / 2, y + height / 2)
+    return None
+
+
+def _rectangle(x: float, y: float, width: float, height: float, *, opacity: float = 1) -> str:
+    # Without smooth edges: neighbours must not show a seam.
+    return (
+        f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"'
+        f' fill-opacity="{opacity}" stroke="none" shape-rendering="crispEdges"/>'
+    )
+
+
+def _box_lines(words: Sequence[str], x: float, y: float) -> str | None:
+    """Return the lines from the middle of a cell to its edges, by the name of the letter."""
+    if not _NOT_DRAWN.isdisjoint(words):
+        return None
+    edges = {
+        "LEFT": (x - _CELL[0] / 2, y),
+        "RIGHT": (x + _CELL[0] / 2, y),
+        "UP": (x, y - _CELL[1] / 2),
+        "DOWN": (x, y + _CELL[1] / 2),
+    }
+    sides = [side for word in words for side in _SIDES.get(word, ())]
+    thick = 1.6 if "HEAVY" in words else 0.8
+    if "ARC" in words:
+        (first_x, first_y), (last_x, last_y) = (edges[side] for side in sides)
+        return (
+            f'<path d="M{first_x:.2f} {first_y:.2f} Q{x:.2f} {y:.2f} {last_x:.2f} {last_y:.2f}"'
+            f' fill="none" stroke-width="{2 * thick}"/>'
+        )
+    lines = []
+    for side in sides:
+        end_x, end_y = edges[side]
+        lines.append(
+            _rectangle(
+                min(x, end_x) - thick * (end_x == x),
+                min(y, end_y) - thick * (end_y == y),
+                abs(end_x - x) + 2 * thick * (end_x == x),
+                abs(end_y - y) + 2 * thick * (end_y == y),
+            )
+        )
+    return "".join(lines)
+
+
 def convert(svg: str, target: Path, *, columns: int) -> None:
     """Draw the SVG of a screen into a PNG file."""
     width = str(columns * _PIXELS_PER_COLUMN)
     subprocess.run(
         ["rsvg-convert", "--width", width, "--output", str(target)],
-        input=svg.encode(),
+        input=draw_shapes(svg).encode(),
         check=True,
     )
 

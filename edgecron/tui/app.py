@@ -52,6 +52,7 @@ _STOPPING = ("Running jobs continue, and the next engine takes them over.",)
 _TERMINAL_COLORS = {
     "muted": "ansi_bright_black",
     "faint": "ansi_bright_black",
+    "quiet": "ansi_green",
     **{f"heat{n}": "ansi_blue" for n in range(1, 5)},
 }
 
@@ -175,6 +176,10 @@ class Dashboard(DatabaseApp):
             return self.theme_variables
         back = Color.parse(ground)
         blends = {"muted": (text, 0.4), "faint": (text, 0.65)}
+        blends |= {
+            "quiet": (found["success"], 0.35),
+            "failed-background": (found["error"], 0.86),
+        }
         blends |= {f"heat{n}": (primary, 1 - n / 4) for n in range(1, 5)}
         made = {
             name: Color.parse(color).blend(back, part).hex for name, (color, part) in blends.items()

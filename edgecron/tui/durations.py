@@ -13,14 +13,16 @@ from statistics import median_low
 
 from edgecron.tui.text_line import Span
 from edgecron.tui.themes import STATUS_GLYPHS
-from edgecron.views.times import short_duration
+from edgecron.views.times import column_duration
 
 BARS = "▁▂▃▄▅▆▇█"
+FAILED_BAR = "✗"
 # If the longest is so many times the shortest, equal steps would show all short ones alike.
 _WIDE = 50
 
 OK, FAILED, OTHER = "ok", "failed", "other"
 _STYLES = {"success": OK, "failed": FAILED, "interrupted": FAILED}
+_USUAL, _TALLEST = 3, 6  # eighths: a line between neighbours stays free
 MOST_BARS = 60  # runs in the chart
 _STEPS = len(BARS)  # of one line
 _WIDEST = 4  # columns from one bar to the next, if there are few
@@ -29,17 +31,24 @@ _WIDEST = 4  # columns from one bar to the next, if there are few
 def sparkline(recent: Sequence[tuple[str, int | None]], width: int) -> tuple[tuple[str, str], ...]:
     """Return `width` letters, oldest first, each with 'ok', 'failed' or 'other'.
 
-    `recent` are (status, duration in milliseconds) of the last runs, newest first. The longest one
-    shown is a whole bar; one without a duration is a dot. The left is blank if there are too few.
+    `recent` are (status, duration in milliseconds) of the last runs, newest first. The median is
+    three eighths high, and no bar is higher than six. A failed run is a cross, so that colour is
+    not needed. One without a duration is a dot. The left is blank if there are too few.
     """
     shown = recent[: max(width, 0)]
-    known = [duration_ms for _, duration_ms in shown if duration_ms is not None]
-    least_ms, most_ms = max(min(known, default=1), 1), max(max(known, default=1), 1)
+    known = [ms for status, ms in shown if ms is not None and _STYLES.get(status) is not FAILED]
+    usual_ms = max(median_low(known), 1) if known else 1
     line = [(" ", OTHER)] * (width - len(shown))
     for status, ms in reversed(shown):
-        bar = "·" if ms is None else BARS[bar_height(ms, least_ms=least_ms, most_ms=most_ms)]
-        line.append((bar, _STYLES.get(status, OTHER)))
+        style = _STYLES.get(status, OTHER)
+        line.append((FAILED_BAR if style is FAILED else _bar(ms, usual_ms), style))
     return tuple(line)
+
+
+def _bar(duration_ms: int | None, usual_ms: int) -> str:
+    if duration_ms is None:
+        return "·"
+    return BARS[min(max(round(_USUAL * duration_ms / usual_ms), 1), _TALLEST) - 1]
 
 
 def bar_height(duration_ms: int, *, least_ms: int, most_ms: int, steps: int = len(BARS)) -> int:
@@ -59,7 +68,7 @@ def trend_lines(
     is nothing to show.
     """
     known = [ms for _, ms in recent if ms is not None]
-    margin = max((len(short_duration(ms)) for ms in known), default=0) + 3
+    margin = max((len(column_duration(ms)) for ms in known), default=0) + 3
     room = width - margin
     shown = list(reversed(recent[: max(0, room)]))
     durations = [ms for _, ms in shown if ms is not None]
@@ -87,7 +96,7 @@ def scale_words(recent: Sequence[tuple[str, int | None]]) -> str:
     if not known:
         return ""
     parts = (("min", min(known)), ("median", median_low(known)), ("max", max(known)))
-    return "  ".join(f"{name} {short_duration(ms)}" for name, ms in parts)
+    return "  ".join(f"{name} {column_duration(ms)}" for name, ms in parts)
 
 
 class _Scale:
@@ -109,7 +118,7 @@ class _Scale:
         found: dict[int, str] = {}
         # The shortest and the longest replace a median on the same line.
         for ms in (median_low(durations), min(durations), max(durations)):
-            found[max(1, min(rows, -(-self.height(ms) // _STEPS)))] = short_duration(ms)
+            found[max(1, min(rows, -(-self.height(ms) // _STEPS)))] = column_duration(ms)
         return found
 
 

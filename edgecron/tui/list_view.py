@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from edgecron.model.filters import Filter
 
 
-# (distance of the nearest time, seconds between redraws). A distance is shown in seconds, tenths of
-# minutes, minutes, or tenths of hours.
-_PACES = ((3600.0, 60.0), (600.0, 20.0), (60.0, 3.0), (0.0, 1.0))
+# (distance of the nearest time, seconds between redraws). A distance is shown in seconds, minutes,
+# or hours and minutes.
+_PACES = ((3600.0, 60.0), (60.0, 10.0), (0.0, 1.0))
 GAP = 2  # columns between two cells
+_MARGIN = 1  # columns at each side of a line
 
 
 def pace_of(nearest_s: float) -> float:
@@ -38,10 +39,14 @@ def pace_of(nearest_s: float) -> float:
 
 
 class Line(NamedTuple):
-    """A line of a list: a unique key, and cells of spans from left to right."""
+    """A line of a list: a unique key, and cells of spans from left to right.
+
+    `style` is the text style of the whole line.
+    """
 
     key: int
     cells: tuple[tuple[Span, ...], ...]
+    style: str = ""
 
 
 class Column(NamedTuple):
@@ -283,7 +288,8 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         return max(1, self.scrollable_content_region.height - 1)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._widths = share_out(self.columns, max(1, self.scrollable_content_region.width - 1))
+        room = self.scrollable_content_region.width - 2 * _MARGIN
+        self._widths = share_out(self.columns, max(1, room))
         self._resize(self.source.count)
         self._show_cursor()
         self._want()
@@ -317,20 +323,22 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             style = base + self.theme_style("dim")
             return Strip([Segment(fit(f" {words}", width), style)], width)
         line = self._drawn[y - 1] = self.source.line(index)
+        on = "" if line is None else line.style
         if index == self.cursor:
-            base = base + self.theme_style(
-                "cursor" if self.has_focus or not self.can_focus else "cursor-blurred"
-            )
+            on = "cursor" if self.has_focus or not self.can_focus else "cursor-blurred"
+        base = base + self.theme_style(on)
         if line is None:
-            return Strip([Segment(fit(" …", width), base + self.theme_style("dim"))], width)
+            return Strip([Segment(fit(" …", width), base + self.theme_style("dim", on=on))], width)
         is_marked = line.key in self.marked
         if is_marked:
             base = base + self.theme_style("marked")
-        segments = [Segment("▌" if is_marked else " ", base + self.theme_style("accent"))]
-        segments += self._segments(line.cells, base)
+        segments = [Segment("▌" if is_marked else " ", base + self.theme_style("accent", on=on))]
+        segments += self._segments(line.cells, base, on=on)
         return Strip(segments).adjust_cell_length(width, base)
 
-    def _segments(self, cells: Sequence[tuple[Span, ...]], base: Style) -> list[Segment]:
+    def _segments(
+        self, cells: Sequence[tuple[Span, ...]], base: Style, *, on: str = ""
+    ) -> list[Segment]:
         segments: list[Segment] = []
         for at, cell in enumerate(cells):
             room = self._widths[at] if at < len(self._widths) else 0
@@ -338,18 +346,18 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
                 continue
             if segments:
                 segments.append(Segment(" " * GAP, base))
-            segments += self._fitted(cell, room, base, column=self.columns[at])
+            segments += self._fitted(cell, room, base, column=self.columns[at], on=on)
         return segments
 
     def _fitted(
-        self, cell: Sequence[Span], room: int, base: Style, *, column: Column
+        self, cell: Sequence[Span], room: int, base: Style, *, column: Column, on: str
     ) -> list[Segment]:
         used = sum(display_width(text) for text, _ in cell)
         if used > room:
             cell = last_of(cell, room) if column.keeps_end else first_of(cell, room)
             used = room
         blank = Segment(" " * (room - used), base)
-        spans = [Segment(text, base + self.theme_style(style)) for text, style in cell]
+        spans = [Segment(text, base + self.theme_style(style, on=on)) for text, style in cell]
         return [blank, *spans] if column.is_right else [*spans, blank]
 
     def _heading(self, width: int, base: Style) -> Strip:
@@ -447,7 +455,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             self.action_open()
 
     def _click_heading(self, x: int) -> None:
-        end = 1
+        end = _MARGIN
         for column, width in enumerate(self._widths):
             end += width + (GAP if width else 0)
             if width and x < end:

@@ -28,7 +28,7 @@ from edgecron.tui.queries import FactsScreen
 from edgecron.tui.text_line import Fact, Row, Span, TextLine, Title, whole_parts
 from edgecron.tui.upcoming_list import UpcomingBar, UpcomingFires
 from edgecron.views.phrases import count_words
-from edgecron.views.times import distance, full_time, near_time
+from edgecron.views.times import full_time, near_time, short_distance
 
 _LONGEST_S = 60.0
 _MOST_PILE_UPS = 2  # of a job
@@ -62,7 +62,7 @@ class _JobSource(Source):
             head: tuple[Span, ...] = ((_rhythm(one), "dim"),)
             time = ""
         else:
-            head = ((distance(one.next_at, now), "accent"),)
+            head = ((short_distance(one.next_at, now), "accent"),)
             time = near_time(one.next_at, zone=self._zone, now=now)
         can_adopt = ("yes", "good") if job.spec is not None else ("no", "warn")
         name_style = "bad" if one.failure is not None else "bold" if job.is_enabled else "dim"
@@ -111,7 +111,7 @@ def job_rows(one: TimedJob, found: MachineTimeline, *, zone: tzinfo, now: dateti
         rows.append(Fact("off", "its program does not start it by time"))
     if one.next_at is not None:
         at = full_time(one.next_at, job.timezone, zone=zone)
-        rows.append(Fact("next", f"{at}   {distance(one.next_at, now)}"))
+        rows.append(Fact("next", f"{at}   {short_distance(one.next_at, now)}"))
     for number, text in enumerate(job.triggers):
         words = describe(parse_trigger(text, job.timezone, job.name))
         rows.append(Fact("" if number else "when", f"{text}   {words}"))

@@ -29,7 +29,7 @@ from edgecron.views.phrases import (
 )
 from edgecron.views.run_words import run_lines, run_sentence
 from edgecron.views.schedule_words import waits_words
-from edgecron.views.times import full_time, near_time, short_duration
+from edgecron.views.times import column_duration, full_time, near_time
 
 _DONE, _LEFT = "━", "─"  # of the same height in every font
 _BAR = 20  # columns, among facts
@@ -221,7 +221,7 @@ def main_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
         Fact("plan", near(run.plan_at)),
         Fact("started", near(run.started_at)),
         Fact("finished", near(run.finished_at)),
-        Fact("took", "-" if took is None else short_duration(took), _duration_style(run)),
+        Fact("took", "-" if took is None else column_duration(took), _duration_style(run)),
         Fact("attempt", f"{run.attempt} of {run.max_attempts}"),
         Fact("exit code", exit_code, "bad" if run.reason is Reason.EXIT else ""),
         Fact("cause", run.cause.value.replace("_", " ")),

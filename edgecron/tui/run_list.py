@@ -24,7 +24,7 @@ from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.text_line import Span
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import note_words, percent_words, took_ms, unreadable_words
-from edgecron.views.times import near_time, short_duration
+from edgecron.views.times import column_duration, near_time
 
 if TYPE_CHECKING:
     from edgecron.model.filters import Filter
@@ -43,11 +43,11 @@ MOST_MARKED = 5000  # at once
 COLUMNS = (
     Column("", 1, 1),
     Column("STATUS", 8, 11, drop=4),
-    Column("SCHEDULE", 12, 26, share=2),
+    Column("SCHEDULE", 12, 26),
     Column("STARTED", 12, 12),
-    Column("DURATION", 9, 12, drop=1, is_right=True),
-    Column("NOTE", 12, 30, share=3, drop=3),
-    Column("RUN", 5, 9, drop=2, is_right=True),
+    Column("DURATION", 8, 9, drop=1, is_right=True),
+    Column("NOTE", 12, 30, share=1, drop=3),
+    Column("RUN", 4, 9, drop=2, is_right=True),
 )
 _NAME = 2  # the column left out in the list of one schedule
 HISTORY_COLUMNS = COLUMNS[:_NAME] + COLUMNS[_NAME + 1 :]
@@ -291,13 +291,13 @@ class RunSource(DatabaseSource["_Found"]):
             ((run.status.value, style),),
             ((clean(run.schedule), "bold"),),
             ((near_time(began, zone=zone, now=now), ""),),
-            (("" if took is None else short_duration(took), style if style == "busy" else ""),),
+            (("" if took is None else column_duration(took), style if style == "busy" else ""),),
             _note(run, now=now, zone=zone),
             ((str(run.id), "dim"),),
         )
         if self._schedule_id is not None:
             cells = cells[:_NAME] + cells[_NAME + 1 :]
-        return Line(key=run.id, cells=cells)
+        return Line(key=run.id, cells=cells, style="failed" if style == "bad" else "")
 
 
 class _Page(NamedTuple):

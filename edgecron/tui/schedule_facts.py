@@ -161,7 +161,7 @@ _ENDED = RunChoice(statuses=(Status.SUCCESS, Status.FAILED, Status.CANCELLED, St
 _SHOWN_ELSEWHERE = {*TRIGGERS, *JOBS, "description", "timezone", "queue", "enabled"}
 # Conditions and windows are shown with the bounds.
 _POLICIES = tuple(one.name for one in POLICIES if one.type not in LISTS)
-_AWAY, _VALUE = 9, 12  # columns of a distance, and of a value before its explanation
+_AWAY, _VALUE = 10, 12  # columns of a distance, and of a value before its explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
@@ -21,13 +22,14 @@ from edgecron.model.listing import (
     find_idle,
     state_of,
 )
+from edgecron.triggers.zones import LOCAL, local_zone_name
 from edgecron.tui.durations import FAILED, OK, OTHER, sparkline
 from edgecron.tui.list_view import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.text_line import Span
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
-from edgecron.views.phrases import is_overdue
-from edgecron.views.times import distance, near_time
+from edgecron.views.phrases import PROBLEM, WARNING, is_overdue
+from edgecron.views.times import near_time, short_distance
 
 if TYPE_CHECKING:
     from edgecron.model.filters import Filter
@@ -40,17 +42,19 @@ _NEAR = 12  # a missing line this near to the visible ones is read
 _MOST_KEPT = 1000
 _SPARKS = 20
 _NEVER_BUSY = (ScheduleState.BROKEN, ScheduleState.VANISHED)  # even with queued runs
-_BAR_STYLES = {OK: "good", FAILED: "bad", OTHER: "dim"}
+_BAR_STYLES = {OK: "quiet", FAILED: "bad", OTHER: "dim"}
+_FAILURES = (Status.FAILED.value, Status.INTERRUPTED.value)
+_OF_DAY = re.compile(r"\d:\d\d")  # words with a time of day
 
 COLUMNS = (
     Column("", 1, 1),
-    Column("SCHEDULE", 14, 28, share=3),
-    Column("WHEN", 15, 26, share=2, drop=2),
-    Column("NEXT", 10, 11),
-    Column("", 12, 12, drop=4),
+    Column("SCHEDULE", 16, 26, share=1),
+    Column("WHEN", 20, 34, share=4, drop=2),
+    Column("NEXT", 10, 10),
+    Column("AT", 12, 12, drop=5),
     Column("LAST", 13, 13, drop=1),
-    Column("HISTORY", 8, _SPARKS, drop=3, keeps_end=True),
-    Column("RUNS", 4, 7, drop=5, is_right=True),
+    Column("HISTORY", 6, _SPARKS, drop=3, keeps_end=True),
+    Column("RUNS", 5, 7, drop=4, is_right=True),
 )
 # The column of each order, for the arrow in the heading.
 SORTS = {
@@ -161,7 +165,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
             cells=(
                 (glyph_of(found, now=now),),
                 ((clean(standing.name), "bold"),),
-                ((clean(found.when), "dim"),),
+                _when_spans(found),
                 (coming,),
                 ((at, "dim"),),
                 last_spans(standing.last_status, standing.last_run_at, now=now),
@@ -172,10 +176,27 @@ class ScheduleSource(DatabaseSource["_Found"]):
 
 
 def glyph_of(found: ScheduleLine, *, now: datetime) -> Span:
-    """Return the state of a schedule as a glyph; an active run comes first."""
+    """Return the state of a schedule as a glyph; an active run comes first.
+
+    A schedule whose last run failed has the glyph of a failure, or a warning if others succeeded.
+    """
     state = state_of(found.standing, now=now)
-    is_busy = found.active and state not in _NEVER_BUSY
-    return STATUS_GLYPHS[Status.RUNNING.value] if is_busy else STATE_GLYPHS[state.value]
+    if found.active and state not in _NEVER_BUSY:
+        return STATUS_GLYPHS[(Status.RUNNING if found.running else Status.QUEUED).value]
+    glyph, style = STATE_GLYPHS[state.value]
+    if state is ScheduleState.ACTIVE and found.standing.last_status in _FAILURES:
+        has_success = any(run.status == Status.SUCCESS.value for run in found.recent)
+        return (WARNING.letter, "warn") if has_success else (PROBLEM.letter, "bad")
+    return glyph, style
+
+
+def _when_spans(found: ScheduleLine) -> tuple[Span, ...]:
+    """Return the times of a schedule, after a mark if its clock is not the local one."""
+    words: Span = (clean(found.when), "dim")
+    zone = found.timezone
+    if zone == LOCAL or zone == local_zone_name() or not _OF_DAY.search(found.when):
+        return (words,)
+    return (f"{clean((zone or 'UTC').rpartition('/')[2])} ", "accent"), words
 
 
 def next_spans(
@@ -204,7 +225,7 @@ def next_spans(
     if is_overdue(standing.next_run_at, now):
         return ("overdue", "bad"), at
     style = "warn" if state_of(standing, now=now) is ScheduleState.PAUSED else ""
-    return (distance(standing.next_run_at, now), style), at
+    return (short_distance(standing.next_run_at, now), style), at
 
 
 def _bars(recent: Sequence[Recent]) -> tuple[Span, ...]:
@@ -221,5 +242,5 @@ def last_spans(status: str | None, at: datetime | None, *, now: datetime) -> tup
     if status is None:
         return (("-", "dim"),)
     glyph, style = STATUS_GLYPHS[status]
-    when = status if at is None else distance(at, now)
+    when = status if at is None else short_distance(at, now)
     return ((f"{glyph} ", style), (when, style if style == "bad" else ""))

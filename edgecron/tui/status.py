@@ -36,7 +36,7 @@ from edgecron.views.phrases import (
 )
 from edgecron.views.run_words import run_sentence
 from edgecron.views.schedule_health import STATE_WORDS
-from edgecron.views.times import distance
+from edgecron.views.times import short_distance
 
 if TYPE_CHECKING:
     from edgecron.model.filters import Filter
@@ -143,7 +143,7 @@ def status_parts(
         parts.append(((f"{WARNING.letter} clock not trusted", "bad"),))
     failure = found.last_failure
     if failure is not None:
-        when = distance(failure.finished_at or failure.plan_at, now)
+        when = short_distance(failure.finished_at or failure.plan_at, now)
         glyph, style = STATUS_GLYPHS[failure.status.value]
         parts.append(((f"{glyph} ", style), (f"{clean(failure.schedule)} {when}", "dim")))
     size = size_words(found.database_bytes + found.wal_bytes)

@@ -21,13 +21,15 @@ from textual.widgets import Input
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.tui.keys import bindings
-from edgecron.tui.themes import TEXT_STYLES, TextStyle
+from edgecron.tui.themes import SHADES, TEXT_STYLES, TextStyle
 from edgecron.views.phrases import display_width, fit, folded
 
 Span = tuple[str, str]  # text, already cleaned, and the name of its text style
 
 _AUTO = "auto"  # black or white, whichever contrasts more with the background
 _GAP = "   "
+LEAST_CONTRAST = 4.5  # WCAG 2.1 AA
+_STEPS = 20  # from a colour to black or white
 
 
 class StyledWidget(Widget):
@@ -39,7 +41,7 @@ class StyledWidget(Widget):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._text_styles: dict[str, Style] = {}
+        self._text_styles: dict[tuple[str, str], Style] = {}
         self._told_size: Size | None = None  # in the last Resize; None while hidden
 
     @on(events.Resize)
@@ -60,14 +62,18 @@ class StyledWidget(Widget):
         if size and size != self._told_size:
             self.post_message(events.Resize(size, self.virtual_size, self.container_size))
 
-    def theme_style(self, name: str) -> Style:
-        """Return a text style by its name, to add to a base style; nothing for ""."""
-        found = self._text_styles.get(name)
+    def theme_style(self, name: str, *, on: str = "") -> Style:
+        """Return a text style by its name, to add to a base style; nothing for "".
+
+        It can be read on the background of the style `on`, such as the line under the cursor.
+        """
+        found = self._text_styles.get((name, on))
         if found is None:
-            found = (
-                rich_style_of(TEXT_STYLES[name], self.app.theme_variables) if name else Style.null()
-            )
-            self._text_styles[name] = found
+            found = Style.null()
+            if name:
+                ground = (TEXT_STYLES[on].background if on else "") or "background"
+                found = rich_style_of(TEXT_STYLES[name], self.app.theme_variables, ground=ground)
+            self._text_styles[name, on] = found
         return found
 
     def notify_style_update(self) -> None:
@@ -75,14 +81,22 @@ class StyledWidget(Widget):
         self._text_styles.clear()
 
 
-def rich_style_of(style: TextStyle, variables: Mapping[str, str]) -> Style:
-    """Translate a text style with a theme's variables; unknown names leave the base as it is."""
+def rich_style_of(
+    style: TextStyle, variables: Mapping[str, str], *, ground: str = "background"
+) -> Style:
+    """Translate a text style with a theme's variables; unknown names leave the base as it is.
+
+    Text is made lighter or darker if it can't be read on its own background, else on `ground`.
+    """
     background = _color(variables.get(style.background, ""))
+    below = background or _color(variables.get(ground, ""))
     color = variables.get(style.color, "")
     if color.startswith(_AUTO):
         text = None if background is None else background.get_contrast_text(1)
     else:
         text = _color(color)
+    if text is not None and below is not None and style.color not in SHADES:
+        text = _readable(text, below)
     attributes = style.attributes
     if attributes.startswith("$"):
         attributes = variables.get(attributes[1:], "")
@@ -91,6 +105,37 @@ def rich_style_of(style: TextStyle, variables: Mapping[str, str]) -> Style:
 
 def _color(text: str) -> Color | None:
     return Color.parse(text) if text else None
+
+
+def _readable(text: Color, ground: Color) -> Color:
+    """Return a colour of text with enough contrast to its ground; the terminal's own stay."""
+    if text.ansi is not None or ground.ansi is not None:
+        return text
+    ground = ground.with_alpha(1)
+    text = ground.blend(text, text.a, 1)
+    end = max((Color(255, 255, 255), Color(0, 0, 0)), key=lambda color: contrast(color, ground))
+    return next(
+        (
+            nearer
+            for step in range(_STEPS)
+            if contrast(nearer := text.blend(end, step / _STEPS, 1), ground) >= LEAST_CONTRAST
+        ),
+        end,
+    )
+
+
+def contrast(one: Color, other: Color) -> float:
+    """Return the contrast of two colours by WCAG 2.1, from 1 to 21."""
+    lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(color: Color) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in color.normalized
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def _rich(color: Color | None) -> RichColor | None:

@@ -26,7 +26,7 @@ class _Glyphs(dict[str, tuple[str, str]]):
 _STATUS_STYLES = {
     Status.QUEUED: "wait",
     Status.RUNNING: "busy",
-    Status.SUCCESS: "good",
+    Status.SUCCESS: "quiet",
     Status.FAILED: "bad",
     Status.SKIPPED: "warn",
     Status.CANCELLED: "left",
@@ -153,12 +153,15 @@ class TextStyle(NamedTuple):
     background: str = ""
 
 
+# Colours of signs and lines, which are not to be read.
+SHADES = frozenset({"faint", "heat1", "heat2", "heat3", "heat4"})
 TEXT_STYLES: dict[str, TextStyle] = {
     "dim": TextStyle("muted"),
     "faint": TextStyle("faint"),
     "bold": TextStyle(attributes="bold"),
     "accent": TextStyle("primary"),
     "good": TextStyle("success"),
+    "quiet": TextStyle("quiet"),
     "bad": TextStyle("error"),
     "warn": TextStyle("warning"),
     "busy": TextStyle("secondary", "bold"),
@@ -172,10 +175,11 @@ TEXT_STYLES: dict[str, TextStyle] = {
     # For whole lines.
     "heading": TextStyle("muted"),
     "marked": TextStyle(attributes="italic"),
+    "failed": TextStyle("foreground", background="failed-background"),
     "cursor": TextStyle(
         "block-cursor-foreground", "$block-cursor-text-style", "block-cursor-background"
     ),
-    "cursor-blurred": TextStyle(background="panel"),
+    "cursor-blurred": TextStyle("foreground", background="panel"),
 }
 
 

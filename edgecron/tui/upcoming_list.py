@@ -16,7 +16,7 @@ from edgecron.tui.list_view import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.text_line import Span, TextLine
 from edgecron.views.phrases import count_words, is_overdue, moved_words
-from edgecron.views.times import distance, near_time
+from edgecron.views.times import near_time, short_distance
 
 if TYPE_CHECKING:
     from edgecron.model.filters import Filter
@@ -30,10 +30,10 @@ _MOST = 1500
 _MOST_LOOKED_AT = 5000
 _READ_AGAIN = timedelta(minutes=1)
 COLUMNS = (
-    Column("IN", 10, 11),
+    Column("IN", 10, 10),
     Column("TIME", 12, 12),
-    Column("SCHEDULE", 12, 28, share=3),
-    Column("BY", 10, 24, share=2, drop=1),
+    Column("SCHEDULE", 12, 28),
+    Column("BY", 10, 24, share=1, drop=1),
 )
 
 
@@ -206,7 +206,7 @@ def far_span(due_at: datetime, now: datetime, *, is_clock_trusted: bool) -> Span
     """Return how far away a fire is, or that it is overdue."""
     if is_clock_trusted and is_overdue(due_at, now):
         return "overdue", "bad"
-    return distance(due_at, now, is_clock_trusted=is_clock_trusted), "accent"
+    return short_distance(due_at, now, is_clock_trusted=is_clock_trusted), "accent"
 
 
 def _find_next(client: Client, wanted: Filter | None) -> UpcomingFires:

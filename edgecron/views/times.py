@@ -84,6 +84,47 @@ def distance(instant: datetime, now: datetime, *, is_clock_trusted: bool = True)
     return "now"
 
 
+def short_distance(instant: datetime, now: datetime, *, is_clock_trusted: bool = True) -> str:
+    """Say for a column how far away an instant is: `in 3d 14h`, `13m ago`.
+
+    If the clock can't be trusted: `held`.
+    """
+    if not is_clock_trusted:
+        return "held"
+    seconds = round((instant - now).total_seconds())
+    if seconds == 0:
+        return "now"
+    size = abs(seconds)
+    if size < 60:
+        shown = f"{size}s"
+    elif size < 3600 - 30:
+        shown = f"{round(size / 60)}m"
+    elif size < 86400 - 30:
+        shown = _two_units(round(size / 60), 60, "h", "m")
+    else:
+        shown = _two_units(round(size / 3600), 24, "d", "h")
+    return f"in {shown}" if seconds > 0 else f"{shown} ago"
+
+
+def column_duration(duration_ms: int) -> str:
+    """Format a duration for a column: `459ms`, `2.4s`, `1m 48s`, `2h 5m`, `3d 14h`."""
+    if duration_ms < 1000:
+        return f"{duration_ms}ms"
+    if duration_ms < 59_950:
+        return f"{duration_ms / 1000:.1f}s"
+    seconds = round(duration_ms / 1000)
+    if seconds < 3600:
+        return _two_units(seconds, 60, "m", "s")
+    if seconds < 86400 - 30:
+        return _two_units(round(seconds / 60), 60, "h", "m")
+    return _two_units(round(seconds / 3600), 24, "d", "h")
+
+
+def _two_units(amount: int, per_large: int, large: str, small: str) -> str:
+    whole, rest = divmod(amount, per_large)
+    return f"{whole}{large} {rest}{small}" if rest else f"{whole}{large}"
+
+
 def spoken_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
     """Read a time back to the person who wrote it: `Sat 2026-11-21 09:00:00, in 18 h`."""
     local = instant.astimezone(zone)

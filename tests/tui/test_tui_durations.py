@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecron.tui.durations import BARS, scale_words, sparkline, trend_lines
+from edgecron.tui.durations import scale_words, sparkline, trend_lines
 
 
 def letters(*durations: int | None, width: int = 8) -> str:
@@ -11,31 +11,32 @@ def letters(*durations: int | None, width: int = 8) -> str:
     return "".join(letter for letter, _ in sparkline(recent, width))
 
 
-def test_bars_are_eighths_of_the_longest_with_the_oldest_on_the_left() -> None:
-    assert letters(*(100 * n for n in range(1, 9))) == BARS
-    assert letters(10, 10, 10, width=3) == "███"
+def test_the_median_is_three_eighths_high_and_no_bar_more_than_six() -> None:
+    assert letters(100, 100, 100, width=3) == "▃▃▃"
+    assert letters(50, 100, 100, 130, 200, 100_000, width=6) == "▂▃▃▄▆▆"
+
+
+def test_one_long_run_leaves_the_others_as_they_are() -> None:
+    assert letters(90, 110, 100, 10_000_000, width=4) == "▃▃▃▆"
 
 
 def test_too_few_stand_on_the_right_and_of_too_many_the_newest_are_shown() -> None:
-    assert letters(400, 800, width=5) == "   ▄█"
-    assert letters(900_000, 400, 800, width=2) == "▄█"
+    assert letters(400, 800, width=5) == "   ▃▆"
+    assert letters(900_000, 400, 800, width=2) == "▃▆"
     assert letters(width=3) == "   "
     assert letters(1, width=0) == ""
 
 
-def test_very_different_durations_are_shown_by_their_magnitude() -> None:
-    assert letters(1, 10, 100, 1_000, 10_000_000, width=5) == "▁▂▃▄█"
-
-
-def test_up_to_fifty_times_apart_the_steps_are_equal() -> None:
-    assert letters(100, 2_500, 5_000, width=3) == "▁▄█"
-    assert letters(99, 2_500, 5_000, width=3) == "▁▇█"
-
-
 def test_a_run_without_a_duration_is_a_dot_and_one_of_no_time_the_lowest_bar() -> None:
-    assert letters(None, 0, 8, width=3) == "·▁█"
+    assert letters(None, 0, 8, width=3) == "·▁▆"
     assert letters(None, None, width=2) == "··"
     assert letters(0, 0, width=2) == "▁▁"
+
+
+def test_a_failed_run_has_another_shape_and_no_part_in_the_median() -> None:
+    recent = [("failed", 1), ("failed", None), ("success", 100), ("interrupted", 1)]
+
+    assert "".join(letter for letter, _ in sparkline(recent, 4)) == "✗▃✗✗"
 
 
 def test_a_style_tells_how_each_ended() -> None:
@@ -61,10 +62,10 @@ def drawn(*durations: int | None, width: int = 20, height: int = 4) -> list[str]
 
 def test_the_longest_is_as_high_as_there_is_room_and_the_others_to_its_scale() -> None:
     assert drawn(3_000, 1_000, 2_000) == [
-        " 3.0 s │███",
-        " 2.0 s │███     ███",
-        " 1.0 s │███ ███ ███",
-        "       └ ·   ·   ·",
+        " 3.0s │███",
+        " 2.0s │███     ███",
+        " 1.0s │███ ███ ███",
+        "      └ ·   ·   ·",
     ]
 
 
@@ -72,9 +73,9 @@ def test_the_newest_are_shown_of_too_many_and_stand_close_together() -> None:
     shown = drawn(*range(1_000, 9_000, 100), width=20, height=3)
 
     assert shown == [
-        " 8.9 s │▇▇▇▇▇▇██████",
-        "       │████████████",
-        "       └············",
+        " 8.9s │▆▇▇▇▇▇▇██████",
+        "      │█████████████",
+        "      └·············",
     ]
 
 
@@ -101,4 +102,4 @@ def test_without_a_duration_there_is_nothing_to_show() -> None:
 def test_the_scale_is_told_in_words() -> None:
     recent = [("success", ms) for ms in (900, 2_000, 60_000)]
 
-    assert scale_words(recent) == "min 900 ms  median 2.0 s  max 1 min 0 s"
+    assert scale_words(recent) == "min 900ms  median 2.0s  max 1m"

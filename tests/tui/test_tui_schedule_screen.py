@@ -177,7 +177,7 @@ def test_the_end_of_a_pause_and_what_it_leaves_out_is_said(scene: Scene) -> None
     shown = text_of(scene, "speedtest")
 
     assert "until 2026-11-20 17:32:10; it skips 3 times" in shown
-    assert "in 3.6 h   Fri 2026-11-20 18:07:54" in shown
+    assert "in 3h 36m   Fri 2026-11-20 18:07:54" in shown
 
 
 def test_what_a_clock_change_does_is_noted(scene: Scene) -> None:

@@ -247,7 +247,10 @@ def shown_standing(row: tuple[Any, ...]) -> Standing:
 _RUNS_READ = 100  # newest runs of a schedule that are read for its line
 _ACTIVE = """(SELECT count(*) FROM executions AS e INDEXED BY executions_active
     WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running'))"""
-_LINE = ("id", "timezone", "group_name", _ACTIVE, "compiled", *COLUMNS)
+_RUNNING = """(SELECT count(*) FROM executions AS e INDEXED BY executions_active
+    WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running')
+        AND e.status = 'running')"""
+_LINE = ("id", "timezone", "group_name", _ACTIVE, _RUNNING, "compiled", *COLUMNS)
 _KEYS = ("id", "name", "last_status", "group_name", *COLUMNS)
 _EXISTING = "FROM schedules INDEXED BY schedules_by_name WHERE deleted_at IS NULL"
 _REMOVED = "FROM schedules INDEXED BY schedules_removed WHERE deleted_at IS NOT NULL"
@@ -321,15 +324,16 @@ def _lines(database: Connection, rest: str, params: Params) -> list[ScheduleLine
 
 
 def _line_of(database: Connection, row: tuple[Any, ...]) -> ScheduleLine:
-    standing = shown_standing(row[5:])
+    standing = shown_standing(row[6:])
     return ScheduleLine(
         id=row[0],
         standing=standing,
-        when=when_words(row[4]) or ", ".join(standing.triggers),
+        when=when_words(row[5]) or ", ".join(standing.triggers),
         timezone=row[1],
         group=row[2],
         recent=_find_recent(database, row[0]),
         active=row[3],
+        running=row[4],
     )
 
 
