@@ -183,7 +183,7 @@ class _Reader:
         self._is_daily = False
 
     def read(self) -> str | None:
-        """Return the cron text; None if these words are no such time."""
+        """Return the cron text; None for other words."""
         if not self.read_clauses() or not (self._is_daily or self._names_days):
             return None
         if self._clocks and self._fields is not None:

@@ -24,6 +24,7 @@
     action_screen.py action_flow.py   actions: their keys, and the way from a key to a notice
     action_dialogs.py actions.py   their questions, and what they do
     form.py form_widgets.py form_fields.py form_check.py   the form of a schedule
+    quick_add.py           a schedule in one line
     dialogs.py          what opens over a screen, and keys that were typed before it was there
     palette.py          all actions, and help
 

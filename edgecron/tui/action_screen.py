@@ -68,7 +68,7 @@ class ActionScreen(QueryScreen[ScreenResultType]):
 class EditScreen(ActionScreen[ScreenResultType]):
     """A screen from which schedules can be added and changed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("add", "edit", "changes")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("add", "add_form", "edit", "changes")
 
     def current_schedule(self) -> str | None:
         """Return the schedule that `edit` opens; None without one."""
@@ -78,7 +78,27 @@ class EditScreen(ActionScreen[ScreenResultType]):
         """Show the schedule that the form saved under this name."""
 
     def action_add(self) -> None:
+        self.app.ensure_database(lambda: self.prepare(self._add()))
+
+    def action_add_form(self) -> None:
         self.app.ensure_database(lambda: self._open_form(None))
+
+    async def _add(self) -> None:
+        # Loaded when needed: the first screen must not wait for it.
+        from edgecron.tui.quick_add import QuickAdd
+
+        if self.app.screen is not self:
+            return  # The key was pressed twice.
+        answer = await self.app.push_screen_wait(QuickAdd(self.app.defaults))
+        if answer is None:
+            return
+        if answer.texts is None:
+            self.schedule_saved(answer.name)
+            return
+        try:
+            await self._edit(None, texts=answer.texts)
+        finally:
+            self.app.drop_keys()
 
     def action_edit(self) -> None:
         name = self.current_schedule()
@@ -115,7 +135,7 @@ class EditScreen(ActionScreen[ScreenResultType]):
     def _open_form(self, name: str | None) -> None:
         self.prepare(self._edit(name))
 
-    async def _edit(self, name: str | None) -> None:
+    async def _edit(self, name: str | None, *, texts: Mapping[str, str] | None = None) -> None:
         # Loaded when needed: the first screen must not wait for the form.
         from edgecron.tui.form import ScheduleForm
 
@@ -131,6 +151,6 @@ class EditScreen(ActionScreen[ScreenResultType]):
             return
         if self.app.screen is not self:
             return  # The user went to another screen, or pressed the key twice.
-        saved = await self.app.push_screen_wait(ScheduleForm(opened, defaults=given))
+        saved = await self.app.push_screen_wait(ScheduleForm(opened, defaults=given, texts=texts))
         if saved is not None:
             self.schedule_saved(saved)

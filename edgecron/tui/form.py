@@ -19,7 +19,7 @@ from edgecron.formats.document_writing import Table, schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.database_app import DatabaseApp, Made
 from edgecron.tui.dialogs import ConfirmDialog
-from edgecron.tui.form_check import Draft, FormCheck, Saved, check_draft, save_draft
+from edgecron.tui.form_check import Draft, FormCheck, Saved, check_draft, save_draft, saved_words
 from edgecron.tui.form_fields import (
     FIELDS,
     SECTIONS,
@@ -33,7 +33,7 @@ from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import pace_of
 from edgecron.tui.queries import QueryScreen
 from edgecron.tui.text_line import Facts, Span, TextLine, Title, whole_parts
-from edgecron.views.phrases import PROBLEM, WARNING, error_words, folded, next_sentence
+from edgecron.views.phrases import PROBLEM, WARNING, error_words, folded
 
 # A key, its name, and what a click on it does.
 _KEYS = (
@@ -47,7 +47,8 @@ _KEYS = (
 class ScheduleForm(QueryScreen[str | None]):
     """The fields of a schedule; returns its name if it was saved.
 
-    `opened` is the schedule to change; None for a new one, which begins with `defaults`.
+    `opened` is the schedule to change; None for a new one, which begins with `defaults` and with
+    the `texts` of fields that are already written.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -80,7 +81,13 @@ class ScheduleForm(QueryScreen[str | None]):
 
     app: DatabaseApp
 
-    def __init__(self, opened: Schedule | None, *, defaults: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        opened: Schedule | None,
+        *,
+        defaults: Mapping[str, object],
+        texts: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
         self.VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]
@@ -88,8 +95,9 @@ class ScheduleForm(QueryScreen[str | None]):
         self._current = opened  # as last read before saving
         self._base: Table = dict(defaults) if opened is None else schedule_table(opened)
         self._before = texts_of("" if opened is None else opened.name, self._base)
+        self._first = {**self._before, **(texts or {})}
         self._hidden = uneditable_fields(self._before, self._base)
-        self._touched: set[str] = set(FIELDS) if opened is not None else set()
+        self._touched = set(FIELDS) if opened is not None else set(texts or ())
         self._found: FormCheck | None = None
         self._is_saving = False
         self._rows = {key: self._row(field) for key, field in FIELDS.items()}
@@ -118,7 +126,7 @@ class ScheduleForm(QueryScreen[str | None]):
 
     def _row(self, field: FormField) -> FieldRow:
         choices = field.choices
-        text = self._before[field.key]
+        text = self._first[field.key]
         if field.form is FieldKind.CHOICE and text not in choices:
             choices = (*choices, text)  # such as `callable`, which is not offered
         return FieldRow(field, text, choices=choices, is_hidden=field.key in self._hidden)
@@ -312,19 +320,11 @@ class ScheduleForm(QueryScreen[str | None]):
             self._focus(first)
 
     def _saved(self, saved: Saved) -> None:
-        schedule = saved.schedule
-        is_trusted, zone = saved.is_clock_trusted, self.app.zone
-        when = next_sentence(schedule, zone=zone, now=self.app.now(), is_clock_trusted=is_trusted)
-        undo = f"; {self.app.label('undo')} undoes it" if self.app.label("undo") else ""
+        app, schedule = self.app, saved.schedule
         if saved.is_new or saved.changed:
-            self.app.changed = (Made(schedule.name, schedule.revision),)
-        if saved.is_new:
-            words = f"added {schedule.name}; {when}{undo}"
-        elif saved.changed:
-            words = f"changed {schedule.name}: {', '.join(saved.changed)}; {when}{undo}"
-        else:
-            words = f"nothing changed in schedule {schedule.name}"
-        self.app.show_notice(words)
+            app.changed = (Made(schedule.name, schedule.revision),)
+        undo_key = app.label("undo")
+        app.show_notice(saved_words(saved, zone=app.zone, now=app.now(), undo_key=undo_key))
         if saved.note is not None:
             self.app.show_notice(saved.note, severity="warning")
         self.dismiss(schedule.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 from edgecron.base.checks import check_name
 from edgecron.base.errors import (
@@ -28,6 +28,7 @@ from edgecron.triggers import OnceInTrigger, Trigger, check_zone, describe, pars
 from edgecron.tui.form_fields import Texts, field_of, lines_of, split_time, table_of
 from edgecron.views.acts import find_missing_command, find_missing_folder, kept_words, secret_words
 from edgecron.views.outlook import Foreseen
+from edgecron.views.phrases import next_sentence
 
 UPCOMING = 10
 _BOUNDS = ("from", "until", "max_runs", "jitter", "between", "not_between", "except")
@@ -152,6 +153,18 @@ def save_draft(client: Client, draft: Draft, *, over: Schedule | None) -> Saved:
     keys = tuple(change.key for change in step.changes)
     note = kept_words(step.changes, forget=f"edgecron prune --forget {schedule.name}")
     return Saved(schedule, keys, is_new=current is None, is_clock_trusted=is_trusted, note=note)
+
+
+def saved_words(saved: Saved, *, zone: tzinfo, now: datetime, undo_key: str) -> str:
+    """Say what was saved, when the schedule runs next, and the key that undoes this."""
+    schedule, is_trusted = saved.schedule, saved.is_clock_trusted
+    when = next_sentence(schedule, zone=zone, now=now, is_clock_trusted=is_trusted)
+    undo = f"; {undo_key} undoes it" if undo_key else ""
+    if saved.is_new:
+        return f"added {schedule.name}; {when}{undo}"
+    if saved.changed:
+        return f"changed {schedule.name}: {', '.join(saved.changed)}; {when}{undo}"
+    return f"nothing changed in schedule {schedule.name}"
 
 
 def _changes_by_others(client: Client, opened: Schedule | None) -> str:

@@ -30,7 +30,7 @@ IN_OUTPUT = frozenset(
 IN_LISTS = frozenset(
     {
         *("open", "scan", "notices", "simulate", "span", "sort", "fields", "mark_all"),
-        *("pause", "resume", "reschedule", "add", "edit", "delete", "undo", "backfill"),
+        *("pause", "resume", "reschedule", "add", "add_form", "edit", "delete", "undo", "backfill"),
         "changes",
     }
 )

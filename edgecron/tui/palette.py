@@ -41,7 +41,7 @@ _COLUMNS = (
 # People open the palette for an action, not to move.
 _FIRST = (
     *("run", "pause", "resume", "reschedule", "cancel"),
-    *("add", "edit", "delete", "undo", "changes", "backfill"),
+    *("add", "add_form", "edit", "delete", "undo", "changes", "backfill"),
 )
 _LAST = ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back")
 
@@ -239,7 +239,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     ),
     "Act on the selected line, or on all marked lines": (
         *("run", "pause", "resume", "reschedule", "cancel"),
-        *("add", "edit", "delete", "undo", "backfill"),
+        *("add", "add_form", "edit", "delete", "undo", "backfill"),
     ),
     "Of a schedule": ("changes", "fields"),
     "In a run's output": tuple(action for action in ACTIONS if action in IN_OUTPUT),

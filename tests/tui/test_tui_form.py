@@ -39,7 +39,7 @@ def add(scene: Scene, tale: Tale, *, size: tuple[int, int] = LARGE, **options: A
     """Tell a tale that begins in the form for a new schedule."""
 
     async def opened(seen: Seen) -> None:
-        await seen.press("a")
+        await seen.press("A")
         assert isinstance(seen.app.screen, ScheduleForm)
         await tale(seen)
 

@@ -122,7 +122,7 @@ def test_no_line_is_wider_than_the_screen_at_any_width(scene: Scene) -> None:
     look_at(scene, story)
 
 
-@pytest.mark.parametrize("action", ["open", "add", "edit"])
+@pytest.mark.parametrize("action", ["open", "add", "add_form", "edit"])
 def test_a_key_that_is_pressed_twice_opens_one_screen(scene: Scene, action: str) -> None:
     async def story(seen: Seen) -> None:
         home = seen.app.screen

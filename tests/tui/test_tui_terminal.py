@@ -285,3 +285,19 @@ def test_leaving_it_leaves_the_daemon_and_its_job_alone(
         daemon.close()
         gate.close()
     assert ended["status"] == "success"
+
+
+def test_one_line_adds_a_schedule(environment: dict[str, str]) -> None:
+    with on_terminal(environment) as outer:
+        read_until(outer, _SHOWN)
+        os.write(outer, b"a")
+        read_until(outer, "TIME run COMMAND")
+        os.write(outer, b"every weekday at 9 run ./sync.sh")
+        read_until(outer, "Monday to Friday")
+        os.write(outer, b"\r")
+        read_until(outer, "added sync")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+    with Client(Path(environment["EDGECRON_DB"])) as client:
+        assert client.schedule("sync").spec.triggers == ("0 9 * * MON-FRI",)

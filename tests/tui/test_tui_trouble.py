@@ -14,7 +14,7 @@ from edgecron.base.clock import Clock, SystemClock
 from edgecron.client import Client
 from edgecron.client.protocol import Client as AnyClient
 from edgecron.tui.database_app import DatabaseApp
-from edgecron.tui.form import ScheduleForm
+from edgecron.tui.quick_add import QuickAdd
 from edgecron.tui.timeline import WeekView
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
@@ -199,7 +199,7 @@ def test_where_there_is_no_database_yet_the_screen_says_how_to_begin(tmp_path: P
         assert "does not exist yet: press a to create it with a first schedule" in words_of(seen)
         assert not database.exists()
         await seen.pilot.press("a")
-        await seen.until(lambda: isinstance(seen.app.screen, ScheduleForm))
+        await seen.until(lambda: isinstance(seen.app.screen, QuickAdd))
         await seen.press("escape")
         await seen.until(lambda: is_well(seen) and "no schedules yet" in seen.text())
         make(database, "backup")

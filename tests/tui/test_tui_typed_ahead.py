@@ -63,7 +63,7 @@ def test_the_letters_of_a_search_are_no_actions(scene: Scene) -> None:
 @pytest.mark.parametrize("key", ["\t", "\r"])
 def test_letters_after_a_tab_are_those_of_the_next_field(scene: Scene, key: str) -> None:
     async def story(seen: Seen) -> None:
-        await seen.press("a")
+        await seen.press("A")
         await type_ahead(seen, f"report{key}5m{key}UTC")
         assert isinstance(seen.app.screen, ScheduleForm)
         texts = seen.app.screen.texts
@@ -103,7 +103,7 @@ def test_a_removal_is_not_agreed_to_before_it_is_asked(scene: Scene) -> None:
 
 def test_letters_after_the_key_of_the_form_are_those_of_its_first_field(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
-        await type_ahead(seen, "areport\t5m")
+        await type_ahead(seen, "Areport\t5m")
         assert isinstance(seen.app.screen, ScheduleForm)
         texts = seen.app.screen.texts
         assert (texts["name"], texts["when"]) == ("report", "5m")
@@ -117,5 +117,24 @@ def test_keys_act_again_if_no_question_comes(scene: Scene) -> None:
         assert seen.told() == "backup-home: no active runs"
         await seen.press("?")
         assert isinstance(seen.app.screen, Help)
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_a_line_typed_ahead_is_saved_and_its_letters_are_no_actions(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await type_ahead(seen, "ahourly run ./zap.sh\r")
+        await seen.until(lambda: "added zap" in seen.told())
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_keys_after_the_one_for_the_form_are_for_the_form(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await type_ahead(seen, "azap: hourly run ls\t-x")
+        await seen.until(lambda: isinstance(seen.app.screen, ScheduleForm))
+        await seen.settle()
+        assert isinstance(seen.app.screen, ScheduleForm)
+        assert seen.app.screen.texts["name"] == "zap-x"
 
     watch(story, scene.path, scene.clock)
