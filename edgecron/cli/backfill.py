@@ -26,7 +26,7 @@ from edgecron.views.phrases import count_words
 from edgecron.views.times import full_time
 
 if TYPE_CHECKING:
-    from edgecron.planning.backfill import Backfill, PastFire
+    from edgecron.planning.forecast import Backfill, PastFire
 
 _MOST_UNASKED = 100
 _SHOWN = 10  # first, and as many last

@@ -58,8 +58,7 @@ from edgecron.formats.crontab_lines import (
     is_system_path,
     mail_rule_text,
 )
-from edgecron.formats.document_plan import Action, Step, compare_one
-from edgecron.formats.document_values import Wanted
+from edgecron.formats.document_plan import Action, Step, Wanted, compare_one
 from edgecron.model.listing import standing_of
 from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
 from edgecron.views.json_objects import schedule_object

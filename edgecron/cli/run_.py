@@ -44,7 +44,7 @@ from edgecron.cli.logs import put_result
 from edgecron.cli.run_output import Printer, pieces_of
 from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.client.sentences import blocking_words
-from edgecron.formats.run_options import RUN_OPTIONS, read_run_options
+from edgecron.formats.option_texts import RUN_OPTIONS, read_run_options
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 from edgecron.views.acts import fired_words

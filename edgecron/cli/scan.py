@@ -30,7 +30,7 @@ from edgecron.views.times import distance, local_time
 
 if TYPE_CHECKING:
     from edgecron.client.machine_files import MachineJob
-    from edgecron.client.machine_timeline import MachineTimeline, TimedJob
+    from edgecron.client.machine_scan import MachineTimeline, TimedJob
 
 _MOST_PILE_UPS = 5
 
@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     # No other command needs what reads units and crontabs.
-    from edgecron.client.machine_timeline import job_object, read_timeline
+    from edgecron.client.machine_scan import job_object, read_timeline
 
     root, at = read_root(args.root), now(SystemClock())
     found = read_timeline(root, at)
@@ -110,7 +110,7 @@ def _absent(job: MachineJob) -> str:
 def _put_findings(
     cli: Session, found: MachineTimeline, timed: list[TimedJob], at: datetime
 ) -> None:
-    from edgecron.client.machine_timeline import failure_words, pile_up_words
+    from edgecron.client.machine_scan import failure_words, pile_up_words
 
     jobs = [one.job for one in timed]
     _put_section(

@@ -18,8 +18,7 @@ from edgecron.client.stored_plans import (
     step_of,
     steps_to_json,
 )
-from edgecron.formats.document_plan import Action, Step, compare
-from edgecron.formats.document_values import Document, Problem, refuse
+from edgecron.formats.document_plan import Action, Document, Problem, Step, compare, refuse
 from edgecron.formats.document_writing import TRIGGERS, spec_table
 from edgecron.model.choices import Reason
 from edgecron.model.conditions import check_kept, check_needed, check_needs, parse_needs

@@ -18,7 +18,7 @@ from edgecron.model.engine import IMPORTED
 
 if TYPE_CHECKING:
     from edgecron.client.schedule_changes import ScheduleChanges
-    from edgecron.formats.document_values import Wanted
+    from edgecron.formats.document_plan import Wanted
     from edgecron.model.schedule import Schedule
 
 

@@ -34,8 +34,7 @@ from edgecron.client.plain_forms import (
     refuse,
 )
 from edgecron.engine.other_engines import DatabaseCopy
-from edgecron.formats.document_plan import Step
-from edgecron.formats.document_values import Document
+from edgecron.formats.document_plan import Document, Step
 from edgecron.model.choices import Cause, Status
 from edgecron.model.filters import Filter
 from edgecron.model.listing import (
@@ -53,9 +52,8 @@ from edgecron.model.notices import Notice
 from edgecron.model.options import FORMER_FIELDS
 from edgecron.model.run import Execution, Output, OutputChunk
 from edgecron.model.schedule import Change, Imported, Schedule, ScheduleSpec, Undo
-from edgecron.planning.backfill import Backfill
 from edgecron.planning.corrections import ClockState
-from edgecron.planning.forecast import UpcomingFire
+from edgecron.planning.forecast import Backfill, UpcomingFire
 from edgecron.planning.simulation import Simulation
 from edgecron.triggers import Trigger
 from edgecron.views.busy import WeekHeat

@@ -25,7 +25,7 @@ from edgecron.store.sql.manual_runs import Enqueued
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
-    from edgecron.planning.backfill import Backfill, PastTimes
+    from edgecron.planning.forecast import Backfill, PastTimes
     from edgecron.planning.next_fire import Timing
 
 MOST_KEY_LETTERS = 255
@@ -239,7 +239,7 @@ class Backfills(Runs):
                 hint="give the earlier time first",
             )
         self._need_times(schedule)
-        from edgecron.planning.backfill import find_past_times
+        from edgecron.planning.forecast import find_past_times
 
         timing = self.timing(schedule)
         past = find_past_times(
@@ -268,7 +268,7 @@ class Backfills(Runs):
         many. Raises what `plan_backfill` raises, and Conflict if the schedule's times are changed
         meanwhile; a second backfill takes the rest.
         """
-        from edgecron.planning.backfill import default_priority
+        from edgecron.planning.forecast import default_priority
 
         check_range("priority", priority, -_MOST_PRIORITY, _MOST_PRIORITY)
         plan = self.plan_backfill(name, from_at, to_at)
@@ -320,7 +320,7 @@ class Backfills(Runs):
             )
 
     def _plan_of(self, schedule: Schedule, timing: Timing, past: PastTimes) -> Backfill:
-        from edgecron.planning.backfill import Backfill, PastFire, times_of
+        from edgecron.planning.forecast import Backfill, PastFire, times_of
 
         covered = {
             scope: self.store.find_covered(
@@ -349,7 +349,7 @@ class Backfills(Runs):
 
 def _need_few(schedule: Schedule, timing: Timing, past: PastTimes) -> None:
     """Raise InvalidInput if there are more plan times than one backfill takes."""
-    from edgecron.planning.backfill import MOST_BACKFILLED, last_of_first
+    from edgecron.planning.forecast import MOST_BACKFILLED, last_of_first
 
     scopes = len(schedule.spec.scopes)
     count = past.count * scopes

@@ -15,10 +15,9 @@ from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
-    from edgecron.formats.document_plan import Step
-    from edgecron.formats.document_values import Document
+    from edgecron.formats.document_plan import Document, Step
     from edgecron.model.schedule import Change, Imported, Schedule, ScheduleSpec, Undo
-    from edgecron.planning.backfill import Backfill
+    from edgecron.planning.forecast import Backfill
 
 
 class Client(Questions, Protocol):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgecron.client.engine_health import EngineState
     from edgecron.client.following import Follower, LaterRuns
     from edgecron.engine.other_engines import DatabaseCopy
-    from edgecron.formats.document_values import Document
+    from edgecron.formats.document_plan import Document
     from edgecron.model.choices import Status
     from edgecron.model.filters import Filter
     from edgecron.model.notices import Notice

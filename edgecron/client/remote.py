@@ -20,7 +20,7 @@ from edgecron.model.listing import Choice, SchedulePage, SortBy, Standing
 from edgecron.triggers.zones import local_zone_name
 
 if TYPE_CHECKING:
-    from edgecron.formats.document_values import Document
+    from edgecron.formats.document_plan import Document
     from edgecron.model.choices import Status
     from edgecron.model.filters import Filter
     from edgecron.model.schedule import Definition, Schedule, ScheduleSpec

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.checks import check_range
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.client.following import BegunRuns, LocalLaterRuns
-from edgecron.formats.run_options import read_run_options
+from edgecron.formats.option_texts import read_run_options
 from edgecron.model.choices import Cause, Status
 from edgecron.model.listing import Choice, RunChoice, RunPage, SchedulePage, SortBy, Standing
 from edgecron.model.run import Execution, OutputChunk
@@ -25,8 +25,7 @@ from edgecron.views.schedule_health import ScheduleHealth
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.formats.document_plan import Step
-    from edgecron.formats.document_values import Document
+    from edgecron.formats.document_plan import Document, Step
     from edgecron.model.filters import Filter
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire

@@ -1,4 +1,4 @@
-"""What a job's function gets: its run, with progress and state, and its arguments; and middleware.
+"""The run that a function gets, with progress and state; its arguments; and middleware.
 
 The arguments of a run are its payload: a JSON object by name, or an array in order. People can
 write one too: `edgecron run NAME --payload`.
@@ -347,7 +347,7 @@ class Middleware:
         return bool(self._all)
 
     def call(self, run: object, function: Callable[[], object]) -> object:
-        """Call a function within the middleware. Asynchronous middleware is left out."""
+        """Call a function within the middleware, but not within asynchronous middleware."""
         with ExitStack() as stack:
             for plain, _ in self._all:
                 if plain is not None:

@@ -28,7 +28,7 @@ from edgecron.model.options import JOB_OPTIONS, LISTS, OPTIONS, Group, OptionTyp
 from edgecron.triggers import check_zone, parse_trigger
 
 if TYPE_CHECKING:
-    from edgecron.formats.document_values import Wanted
+    from edgecron.formats.document_plan import Wanted
     from edgecron.model.schedule import Schedule
     from edgecron.triggers import Trigger
 

@@ -11,7 +11,7 @@ from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.json_texts import json_text
 from edgecron.base.values import NamedTuple
 from edgecron.embedding.concurrency import is_on_loop
-from edgecron.formats.run_options import RUN_OPTIONS, read_run_options
+from edgecron.formats.option_texts import RUN_OPTIONS, read_run_options
 from edgecron.model.run import AS_SCHEDULED, RunOptions
 
 if TYPE_CHECKING:

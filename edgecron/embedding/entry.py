@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgecron.embedding.declarations import CommandOptions
     from edgecron.embedding.enqueuing import CallKeywords
     from edgecron.embedding.run import Run
-    from edgecron.formats.document_values import Wanted
+    from edgecron.formats.document_plan import Wanted
     from edgecron.model.schedule import Schedule
     from edgecron.triggers import Trigger
 

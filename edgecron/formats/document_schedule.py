@@ -11,7 +11,7 @@ from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass, field, replace
 from edgecron.formats import option_texts as values
-from edgecron.formats.document_values import Problem, Wanted
+from edgecron.formats.document_plan import Problem, Wanted
 from edgecron.formats.document_writing import JOBS, LOCAL, SWITCHED, TRIGGERS
 from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind

@@ -8,7 +8,6 @@ from operator import attrgetter
 from typing import Any
 
 from edgecron.base.units import format_duration_ms, format_instant
-from edgecron.formats.document_values import SCHEDULES
 from edgecron.formats.option_texts import PRIORITIES, is_fast
 from edgecron.formats.toml import write_key, write_table
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
@@ -30,6 +29,8 @@ from edgecron.triggers.kinds import ON_DEMAND
 
 Table = dict[str, Any]  # by key: text, numbers, booleans, lists of them, or a table of texts
 
+SCHEDULES = "schedules"  # the table of a document's schedules
+TEMPLATES = "templates"  # and of what several of them share
 LOCAL = "local"  # the time zone if a document names none
 # Triggers that a switch names, by its key.
 SWITCHED = {"on_boot": "on boot", "on_demand": ON_DEMAND}

@@ -14,11 +14,9 @@ from edgecron.client.plain_forms import INSTANT, Shape
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
 from edgecron.client.schedule_forms import plain_text, schedule_fields
-from edgecron.formats.document_plan import Action, Step, compare_one
+from edgecron.formats.document_plan import Action, Step, Wanted, compare_one, refuse
 from edgecron.formats.document_schedule import read_table
-from edgecron.formats.document_values import Wanted, refuse
-from edgecron.formats.option_texts import rename_former
-from edgecron.formats.run_options import read_run_options
+from edgecron.formats.option_texts import read_run_options, rename_former
 from edgecron.formats.value_texts import read_time
 from edgecron.http.answer_objects import (
     Conditions,

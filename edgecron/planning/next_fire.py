@@ -13,7 +13,7 @@ from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import CatchUp, Cause, MissedBy, Reason
 from edgecron.planning.windows import MOST_STEPS, Windows
-from edgecron.triggers.once_in import OnceInTrigger, most_spread_ms
+from edgecron.triggers.kinds import OnceInTrigger, most_spread_ms
 
 
 class PlanTimes(Protocol):

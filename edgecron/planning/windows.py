@@ -17,7 +17,7 @@ from edgecron.base.window_texts import DAY_S, WEEK_S, split_once_in
 from edgecron.model.choices import ON_TIME_MS, Cause
 from edgecron.model.options import Policies
 from edgecron.model.windows import is_unread, parse_except, week_of
-from edgecron.triggers.once_in import make_once_in
+from edgecron.triggers.kinds import make_once_in
 from edgecron.triggers.zones import trigger_spans
 
 _MONDAY_S = 3 * DAY_S  # 1970-01-01 is a Thursday

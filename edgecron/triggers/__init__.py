@@ -5,9 +5,8 @@ grammar           every trigger text; parse_trigger, cron, every, at; the stored
 walltime          times as people write them, in a zone
 base              what every trigger answers; the triggers of one schedule as one
 kinds             calendar times with the gap and fold rule; every, at, on boot, on demand,
-                  after
+                  after; once in a window, when conditions hold
 fields            a cron text's values: days and times of day that match
-once_in           once in a window, when conditions hold
 zones, tzif       zones by name, from the tzdata package; their spans of constant offset
 english           triggers in plain English, as words writes them and people do
 words             a trigger in plain words, and what a clock change does to it
@@ -33,8 +32,8 @@ from edgecron.triggers.kinds import (
     CronTrigger,
     DemandTrigger,
     EveryTrigger,
+    OnceInTrigger,
 )
-from edgecron.triggers.once_in import OnceInTrigger
 from edgecron.triggers.walltime import parse_when
 from edgecron.triggers.words import ClockChange, clock_change_notes, describe, describe_briefly
 from edgecron.triggers.zones import check_zone, load_zone, local_zone_name, tzdata_version

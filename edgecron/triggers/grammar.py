@@ -29,8 +29,8 @@ from edgecron.triggers.kinds import (
     CronTrigger,
     DemandTrigger,
     EveryTrigger,
+    make_once_in,
 )
-from edgecron.triggers.once_in import make_once_in
 from edgecron.triggers.walltime import LATEST_WRITTEN_MS, parse_local, parse_when
 from edgecron.triggers.zones import check_zone
 

@@ -19,8 +19,8 @@ from edgecron.triggers.kinds import (
     CronTrigger,
     DemandTrigger,
     EveryTrigger,
+    OnceInTrigger,
 )
-from edgecron.triggers.once_in import OnceInTrigger
 from edgecron.triggers.tzif import DAY_S, Spans
 from edgecron.triggers.zones import LOCAL, trigger_spans, trigger_zone_name
 

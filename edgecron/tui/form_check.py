@@ -17,9 +17,15 @@ from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.client import Client as LocalClient
 from edgecron.client.protocol import Client
 from edgecron.formats import option_texts as values
-from edgecron.formats.document_plan import Action, Step, compare_one, find_changes, need_unchanged
+from edgecron.formats.document_plan import (
+    Action,
+    Problem,
+    Step,
+    compare_one,
+    find_changes,
+    need_unchanged,
+)
 from edgecron.formats.document_schedule import NO_COMMAND, NO_TIME, read_table
-from edgecron.formats.document_values import Problem
 from edgecron.formats.document_writing import SWITCHED, Table, schedule_table
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job

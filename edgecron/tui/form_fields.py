@@ -13,7 +13,7 @@ from shlex import join, split
 from edgecron.base.errors import InvalidInput, InvalidTrigger
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.formats.document_values import Problem
+from edgecron.formats.document_plan import Problem
 from edgecron.formats.document_writing import (
     JOBS,
     LOCAL,

@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from edgecron.base.errors import EdgecronError
 from edgecron.base.safetext import clean
-from edgecron.client.machine_timeline import (
+from edgecron.client.machine_scan import (
     MachineTimeline,
     TimedJob,
     failure_words,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgecron.model.job import Job
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
-    from edgecron.planning.backfill import Backfill
+    from edgecron.planning.forecast import Backfill
 
 # Of a shell, and no programs on most systems.
 _BUILTINS = frozenset({"cd", "source", ".", "export", "alias", "ulimit", "umask", "set", "unset"})

@@ -22,7 +22,7 @@ from edgecron.planning.simulation import Simulation
 from edgecron.planning.times import load_triggers
 from edgecron.planning.windows import find_windows
 from edgecron.triggers import EveryTrigger, TriggerKind, Triggers, combine, load_zone
-from edgecron.triggers.once_in import most_spread_ms
+from edgecron.triggers.kinds import most_spread_ms
 from edgecron.views.phrases import count_words
 
 DAYS, HOURS = 7, 24

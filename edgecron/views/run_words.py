@@ -17,7 +17,7 @@ from edgecron.model.choices import (
     Status,
 )
 from edgecron.planning.windows import windows_of
-from edgecron.triggers.once_in import most_spread_ms
+from edgecron.triggers.kinds import most_spread_ms
 from edgecron.views.phrases import (
     count_words,
     covered_range,

@@ -38,7 +38,7 @@ from edgecron.client.resources import (
     write_request,
 )
 from edgecron.client.schedule_forms import text_fields
-from edgecron.formats.document_values import Document
+from edgecron.formats.document_plan import Document
 from edgecron.model.choices import Priority, Status
 from edgecron.model.listing import RunBounds
 from edgecron.model.options import Policies

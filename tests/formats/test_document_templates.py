@@ -9,7 +9,7 @@ import pytest
 from edgecron.base.errors import InvalidDocument
 from edgecron.cli.topics import read_topic
 from edgecron.formats.document import BUILT_IN, built_in, read_document
-from edgecron.formats.document_values import Document
+from edgecron.formats.document_plan import Document
 from edgecron.formats.document_writing import spec_table
 
 

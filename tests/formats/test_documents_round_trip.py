@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 from edgecron.client import Client
 from edgecron.formats.document import read_document
 from edgecron.formats.document_plan import Action
-from edgecron.formats.document_values import SCHEDULES
-from edgecron.formats.document_writing import spec_table, write_document, write_for_editing
+from edgecron.formats.document_writing import (
+    SCHEDULES,
+    spec_table,
+    write_document,
+    write_for_editing,
+)
 from edgecron.formats.toml import write_table
 from edgecron.model.options import OPTIONS
 from edgecron.model.schedule import Schedule, ScheduleSpec
