@@ -6,9 +6,10 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from types import FunctionType
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,7 +17,10 @@ from hypothesis import HealthCheck, settings
 import edgecron
 from tests.support.forkserver import begin_forking, end_forking, fork_programs
 from tests.support.sharing import begin_sharing, end_sharing
-from tests.support.tools import need_packages, need_tools
+from tests.support.tools import need_packages, need_postgres, need_tools
+
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresServer
 
 # Clocks that nobody keeps are judged by it, and those of tests say a day that stays the same: to
 # them this tree was released before that, however late its next release is. Here, before anything
@@ -148,3 +152,13 @@ def pytest_xdist_auto_num_workers() -> int:
     if sys.platform == "linux":
         return 2 * len(os.sched_getaffinity(0))
     return 2 * (os.cpu_count() or 1)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of a process, with a database for each."""
+    need_postgres()
+    from tests.support.postgres import private_server  # its driver is an extra
+
+    with private_server() as server:
+        yield server

@@ -18,9 +18,9 @@ def check_claim(world: World, batch: ClaimBatch, *, most: int) -> None:
     ids = json.dumps([grant.execution_id for grant in batch.granted])
     granted = world.look(
         """SELECT e.id, s.name, e.cause, e.engine_id,
-               s.enabled AND (s.paused_until IS NULL OR s.paused_until <= :now),
+               s.enabled = 1 AND (s.paused_until IS NULL OR s.paused_until <= :now),
                s.deleted_at IS NOT NULL
-           FROM json_each(:ids) AS w JOIN executions AS e ON e.id = w.value
+           FROM json_each(:ids) AS w JOIN executions AS e ON e.id = CAST(w.value AS BIGINT)
            JOIN schedules AS s ON s.id = e.schedule_id""",
         {"ids": ids, "now": world.clock.now_ms()},
     )

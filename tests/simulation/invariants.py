@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.simulation.counted import check_counts
 from tests.simulation.world import ASKED_MS, ASKS_AGAIN, DECLINES, GIVES_UP, Body, World
+from tests.support.stores import check_soundness
 
 # From a schedule's name to the plan times it had in (after, until], by a plain model.
 PlanModel = Mapping[str, Callable[[int, int], set[int]]]
@@ -27,8 +28,7 @@ def read_rows(world: World) -> list[dict[str, Any]]:
         f"""SELECT {", ".join(columns)}
             FROM executions AS e JOIN schedules AS s ON s.id = e.schedule_id ORDER BY e.id"""
     )
-    assert world.look("PRAGMA integrity_check") == [("ok",)], "I21"
-    assert world.look("PRAGMA foreign_key_check") == [], "I21"
+    check_soundness(world.reader)
     return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
 
 

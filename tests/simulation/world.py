@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from edgecron.base.errors import DatabaseBusy
+from edgecron.base.errors import DatabaseBusy, DatabaseDamaged, DatabaseUnusable
 from edgecron.engine.events import Event
 from edgecron.engine.other_engines import Adoption
 from edgecron.engine.presence import EngineIdentity, EngineSettings
@@ -27,12 +27,12 @@ from edgecron.store.contract import ClaimBatch, RunningRow
 from edgecron.store.sql.connection import Params
 from edgecron.store.sql.retention import prune
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.store import SqliteStore, open_store
+from edgecron.store.sqlite.store import SqliteStore
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, Verdict
 from edgecron.supervisor.protocol import EndCause, ExitRecord, Flag
 from edgecron.supervisor.runner import RESERVE_MS, Lease
 from tests.support.clock import FakeClock
-from tests.support.newdatabases import new_database
+from tests.support.stores import FileStores, Stores
 
 
 class Crash(BaseException):
@@ -354,9 +354,17 @@ class World:
     """Everything there is, moved by a seeded random source or by a test."""
 
     def __init__(
-        self, path: Path, *, random: Random, start_ms: int, clock: FakeClock | None = None
+        self,
+        path: Path,
+        *,
+        random: Random,
+        start_ms: int,
+        clock: FakeClock | None = None,
+        stores: Stores | None = None,
     ) -> None:
+        """`stores` is the database; None is the file at `path`."""
         self.path = path
+        self._stores = stores or FileStores(path)
         self.random = random
         self.clock = clock or FakeClock(start_ms)
         self.hosting = Hosting()  # of the engines that start from now on
@@ -382,13 +390,18 @@ class World:
     def fix_seed(self) -> None:
         """Make the database with a seed out of our own dice: jitter is the same in each replay."""
         seed = self.random.randbytes(16)
-        new_database(self.path, now_ms=self.clock.now_ms(), seed=seed)
+        self._stores.create(now_ms=self.clock.now_ms(), seed=seed)
 
     def look(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """Rows of the database, for who judges. One connection reads all: opening takes longer."""
+        return self.reader.rows(sql, params)
+
+    @property
+    def reader(self) -> Database:
+        """The connection of who judges."""
         if self._reader is None:
-            self._reader = Database(self.path)
-        return self._reader.rows(sql, params)
+            self._reader = self._stores.open_reader()
+        return self._reader
 
     def close(self) -> None:
         """End all engines, and let go of the database."""
@@ -408,7 +421,7 @@ class World:
             history_count=self.random.choice((None, 1, 3, 20)),
         )
         limits = limits_at(retention, self.clock.now_ms(), is_trusted=True)
-        store = open_store(self.path, now_ms=self.clock.now_ms())
+        store = self._stores.open(now_ms=self.clock.now_ms())
         try:
             for _ in self.archiving(prune(store, limits, schedule_id=None, is_trial=False)):
                 if self.random.random() < 0.1:
@@ -469,7 +482,7 @@ class World:
         """A new engine process with its supervisor; its key."""
         self.made += 1
         key = f"engine{self.made}"
-        store = open_store(self.path, now_ms=self.clock.now_ms())
+        store = self._stores.open(now_ms=self.clock.now_ms())
         settings = EngineSettings(
             max_running=max_running,
             burst=burst,
@@ -500,7 +513,10 @@ class World:
         self._in_step.add(key)
         try:
             engine.step()
-        except DatabaseBusy:
+        except DatabaseDamaged:
+            raise
+        except DatabaseUnusable as error:
+            self.trail.append(f"trouble {type(error).__name__}")
             return True
         except Crash:
             self.kill_engine(key)

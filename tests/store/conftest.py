@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,11 +12,6 @@ from edgecron.store.sqlite.store import SqliteStore, open_store
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.newdatabases import new_database
-from tests.support.tools import need_postgres
-
-if TYPE_CHECKING:
-    from tests.support.postgres import PostgresServer
-
 
 # The files of the suite that also run on PostgreSQL.
 _ON_BOTH = {
@@ -46,15 +40,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         is_on_both = metafunc.module.__name__.rpartition(".")[2] in _ON_BOTH and not is_of_file
         kinds = ["sqlite", "postgres"] if is_on_both else ["sqlite"]
         metafunc.parametrize("make_store", kinds, indirect=True)
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    need_postgres()
-    from tests.support.postgres import private_server  # its driver is an extra
-
-    with private_server() as server:
-        yield server
 
 
 @pytest.fixture

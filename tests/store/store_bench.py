@@ -14,38 +14,12 @@ from edgecron.planning.times import compile_spec, load_timing
 from edgecron.store.contract import BootDecision, Claimant, ClaimBatch, Decision, Granted
 from edgecron.store.sql.manual_runs import Enqueued
 from edgecron.store.sql.schedule_changes import Retiming
-from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import SqliteStore
 from tests.support.clock import FakeClock
 from tests.support.specs import enqueue, make_spec
 
 # Opens the store of the test once more, as another engine or person would.
 OpenStore = Callable[..., SqliteStore]
-
-
-def check_soundness(store: SqliteStore) -> None:
-    """Check that nothing is damaged, and that no row refers to a missing one."""
-    if isinstance(store, Database):
-        assert store.rows("PRAGMA integrity_check") == [("ok",)]
-        assert store.rows("PRAGMA foreign_key_check") == []
-        return
-    for table, column, parent in (
-        ("executions", "schedule_id", "schedules"),
-        ("schedule_revisions", "schedule_id", "schedules"),
-        ("schedule_scopes", "schedule_id", "schedules"),
-        ("schedule_upstreams", "schedule_id", "schedules"),
-        ("schedule_changes", "schedule_id", "schedules"),
-        ("outputs", "execution_id", "executions"),
-        ("state", "schedule_id", "schedules"),
-    ):
-        missing = f"SELECT {column} FROM {table} EXCEPT SELECT id FROM {parent}"
-        assert store.rows(missing) == [], table
-
-
-def drop_trigger(store: SqliteStore, name: str, table: str) -> None:
-    """Drop a trigger, inside the caller's transaction."""
-    of = "" if isinstance(store, Database) else f" ON {table}"
-    store.change(f"DROP TRIGGER {name}{of}")
 
 
 class Bench:

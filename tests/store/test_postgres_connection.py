@@ -232,6 +232,7 @@ def test_a_transaction_that_the_server_gives_up_can_be_repeated(
     assert store.row("SELECT trusted_high_at FROM meta") == (None,)
 
 
+@pytest.mark.failure(86)
 def test_a_writer_waits_for_a_row_that_another_program_holds_only_as_long_as_it_may(
     url: str, opened: Opener
 ) -> None:

@@ -23,9 +23,10 @@ from edgecron.store.sql import notices, outbox
 from edgecron.store.sql.old_runs import remove_runs
 from edgecron.store.sql.retention import prune as prune_slices
 from edgecron.store.sqlite.whole_file import repair_orphans
-from tests.store.store_bench import Bench, OpenStore, check_soundness, drop_trigger, outcome_of
+from tests.store.store_bench import Bench, OpenStore, outcome_of
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
+from tests.support.stores import check_soundness, drop_trigger
 
 MINUTE_MS = 60_000
 DAY_S = 86_400

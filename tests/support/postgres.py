@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import cast
@@ -16,7 +18,8 @@ import psycopg
 
 from edgecron.store.postgres.store import open_store
 from edgecron.store.sqlite.store import SqliteStore
-from tests.support.tools import find_postgres
+from tests.support.places import small_disk
+from tests.support.tools import find_postgres, need_postgres
 
 _TEMPLATE = "edgecron_template"
 _FAST = "-c fsync=off -c listen_addresses= -c max_connections=50 -c shared_buffers=16MB"
@@ -26,17 +29,45 @@ class PostgresServer:
     """A server that only its folder leads to. It loses its data in a power cut, to be fast."""
 
     def __init__(self, folder: Path, programs: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._programs = programs
         self._numbers = count(1)
         self._run("initdb", "-A", "trust", "-U", "postgres", "-N", "-E", "UTF8", "--locale", "C")
-        self._run("pg_ctl", "-w", "-l", f"{folder}/log", "-o", f"-k {folder} {_FAST}", "start")
-        self._connection = psycopg.connect(self.url("postgres"), autocommit=True)
+        self.start()
         self._create(_TEMPLATE, "template1")
         open_store(self.url(_TEMPLATE), now_ms=0, seed=bytes(16)).close()
 
-    def url(self, name: str) -> str:
-        return f"postgresql://postgres@/{name}?host={self._folder}"
+    def start(self) -> None:
+        """Start the server, also after `kill`."""
+        log, options = f"{self.folder}/log", f"-k {self.folder} {_FAST}"
+        self._run("pg_ctl", "-w", "-l", log, "-o", options, "start")
+        self._connection = psycopg.connect(self.url("postgres"), autocommit=True)
+
+    def start_again(self) -> None:
+        """Start the server if it has stopped."""
+        try:
+            self._run("pg_ctl", "status")
+        except subprocess.CalledProcessError:
+            self._connection.close()
+            self.start()
+
+    def kill(self) -> None:
+        """Kill all processes of the server with SIGKILL."""
+        self._connection.close()
+        main = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        for pid in (main, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in (main, *map(int, children)):
+            _wait_for_end(pid)
+        # In a container, perhaps no process reads its end, and its id still seems to be in use.
+        for name in ("data/postmaster.pid", ".s.PGSQL.5432.lock"):
+            (self.folder / name).unlink()
+
+    def url(self, name: str, *, folder: Path | None = None) -> str:
+        """The URL of a database, through the socket of the server or in another folder."""
+        return f"postgresql://postgres@/{name}?host={folder or self.folder}"
 
     def create_empty(self) -> str:
         """Create a database without tables; its URL."""
@@ -74,7 +105,7 @@ class PostgresServer:
         self._run("pg_ctl", "-w", "-m", "immediate", "stop")
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [str(self._programs / program), "-D", f"{self._folder}/data", *arguments]
+        command = [str(self._programs / program), "-D", f"{self.folder}/data", *arguments]
         if os.geteuid() == 0:  # The server refuses to run as root.
             command = [
                 "setpriv",
@@ -83,23 +114,34 @@ class PostgresServer:
                 "--clear-groups",
                 *command,
             ]
-        subprocess.run(command, check=True, cwd=self._folder, stdout=subprocess.DEVNULL, timeout=60)
+        subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def _wait_for_end(pid: int) -> None:
+    """Wait until a process of another parent is gone, or only its parent has not read its end."""
+    with suppress(ProcessLookupError):
+        watch = os.pidfd_open(pid)
+        select.select([watch], [], [], 10)
+        os.close(watch)
 
 
 @contextmanager
-def private_server() -> Iterator[PostgresServer]:
-    """Start a server; stop it and remove its folder at the end."""
+def private_server(*, disk_kib: int | None = None) -> Iterator[PostgresServer]:
+    """Start a server; stop it and remove its folder at the end.
+
+    `disk_kib` is the size of its disk. Only root can make one.
+    """
+    need_postgres()
     programs = find_postgres()
-    assert programs is not None, "call need_postgres first"
+    assert programs is not None
     # A short path: that of a socket has at most 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/dev/shm"))
-    try:
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder)
+        if disk_kib is not None:
+            stack.enter_context(small_disk(folder, kib=disk_kib))
         if os.geteuid() == 0:
             shutil.chown(folder, "postgres", "postgres")
         server = PostgresServer(folder, programs)
-        try:
-            yield server
-        finally:
-            server.close()
-    finally:
-        shutil.rmtree(folder)
+        stack.callback(server.close)
+        yield server

@@ -89,6 +89,11 @@ class ServerDatabase(OwnConnection):
             raise
         return connection
 
+    def _connect_again(self) -> psycopg.Connection[Any]:
+        self._connection.close()
+        self._connection = self._connect()
+        return self._connection
+
     def _check_server(self, version: int) -> None:
         if version // 10_000 < LEAST_SERVER:
             raise DatabaseUnusable(
@@ -129,8 +134,8 @@ class ServerDatabase(OwnConnection):
             except psycopg.OperationalError:
                 if self._is_open or not connection.broken:
                     raise
-                # It was lost while nobody used it, perhaps by a restart of the server.
-                self._connection = connection = self._connect()
+                # The server has ended it while it was idle, perhaps by a restart.
+                connection = self._connect_again()
                 cursor = connection.execute(statement.text, statement.values(params))
             if not (cursor.statusmessage or "").startswith("SELECT"):
                 self._note_written(cursor)
@@ -239,8 +244,8 @@ class ServerDatabase(OwnConnection):
             except psycopg.OperationalError:
                 if not connection.broken:
                     raise
-                # It was lost while nobody used it, and nothing was written.
-                self._connection = connection = self._connect()
+                # The server has ended it while it was idle: nothing was written.
+                connection = self._connect_again()
                 self._begin(connection, is_synced=is_synced)
             self._is_open = True
             try:
@@ -290,7 +295,7 @@ class ServerDatabase(OwnConnection):
             raise
 
     def _ask_version(self) -> str:
-        """Ask under the lock, so that nobody changes the schema before we write."""
+        """Ask under the lock, so that no other program changes the schema before we write."""
         return "" if self._version is None else "SELECT schema FROM versions"
 
     def let_others_write(self) -> None:
@@ -349,7 +354,7 @@ class ServerDatabase(OwnConnection):
         self._check_process()
         with self.in_use, self._translated():
             if self._connection.broken and not self._is_open:
-                self._connection = self._connect()
+                self._connect_again()
             yield self._connection
 
     @contextmanager
