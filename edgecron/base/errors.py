@@ -175,6 +175,10 @@ class DatabaseGone(DatabaseUnusable):
     code = "database_gone"
 
 
+class LeaseLost(DatabaseUnusable):
+    """Engines of other machines took this engine for dead, and ended its runs in the database."""
+
+
 class LogLost(DatabaseUnusable):
     """The log of an open database was deleted; its content can still be saved."""
 

@@ -63,7 +63,7 @@ from edgecron.engine.events import Event, EventKind
 from edgecron.engine.presence import EngineSettings
 from edgecron.engine.watchdog import SOCKET, Watchdog, take_service_watchdog
 from edgecron.formats.config_values import retention_values
-from edgecron.model.choices import OnShutdown
+from edgecron.model.choices import OnLost, OnShutdown
 from edgecron.planning.retention import Retention
 from edgecron.views.phrases import count_words, is_overdue
 from edgecron.views.times import distance, near_time
@@ -119,6 +119,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="DURATION|none|forever",
         help="let intervals wait this long for a clock that can be trusted (default: 10m)",
     )
+    advanced.add_argument(
+        "--on-lost",
+        metavar="end|leave",
+        help="choose what happens to jobs that another machine took over (default: end)",
+    )
     advanced.add_argument("--until-eof", action="store_true", help="also stop when stdin ends")
 
 
@@ -129,6 +134,7 @@ def run(cli: Session, args: Namespace) -> int:
         max_running=cli.setting("limits.max_running", flag=args.max_running),
         burst=cli.setting("limits.burst", flag=args.burst),
         on_shutdown=on_shutdown,
+        on_lost=OnLost(cli.setting("limits.on_lost", flag=args.on_lost)),
         shutdown_timeout_ms=_shutdown_timeout_ms(cli, args, on_shutdown),
         clock_wait_ms=cli.setting("limits.clock_wait", flag=args.clock_wait),
         retention=Retention(**retention_values(cli.config())),

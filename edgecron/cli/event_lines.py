@@ -67,6 +67,7 @@ _WARNINGS = frozenset(
         EventKind.REQUEUED,
         EventKind.STALLED,
         EventKind.STATE_RESTORED,
+        EventKind.TAKEN_OVER,
         EventKind.CLOCK_SET,
         EventKind.CLOCK_UNTRUSTED,
     }
@@ -101,6 +102,8 @@ _QUOTED = re.compile(r'[ "=\\]')  # letters that logfmt has to quote
 _COUNTED = ("created", "changed", "unchanged")
 # Of events whose details fill in one sentence.
 _SENTENCES = {
+    EventKind.TAKEN_OVER: "other machines could not reach this engine, and recorded {runs} of its"
+    " runs as interrupted; on_lost: {on_lost}",
     EventKind.STATE_RESTORED: "the state folder was deleted; the engine created it again",
     EventKind.DATABASE_COPIED: "pid {pid} runs a copy of this database, {copy}: each schedule fires"
     " in both; stop one, and see edgecron doctor",

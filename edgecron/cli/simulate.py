@@ -75,7 +75,7 @@ def run(cli: Session, args: Namespace) -> int:
             found, places = _simulate(cli, client, from_at, until_at, document)
     if until_at <= at:
         see = cli.command(f"history --since {format_instant(from_at)}")
-        cli.warn(f"the span is over, and runs are simulated from now on; to see what ran: {see}")
+        cli.warn(f"the span is over, and runs are simulated from now on; to see past runs: {see}")
     if cli.is_json:
         cli.put_json([form_of(Simulation).encode(found)])
     else:

@@ -304,7 +304,7 @@ def limit_words_of(spec: ScheduleSpec, states: Sequence[EngineState]) -> str | N
 def check_demands(
     client: Client, states: Sequence[EngineState], *, command: Callable[[str], str]
 ) -> list[Finding]:
-    """Check that this machine can do what schedules ask of it."""
+    """Check that this machine can do what schedules need."""
     names: dict[str, list[str]] = {}
     for name, *asked in client.store.find_demands():
         for what, is_asked in zip(("memory", "cpu", "keep_awake", "wake"), asked, strict=True):

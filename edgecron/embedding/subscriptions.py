@@ -238,7 +238,7 @@ class EventStream:
 class Subscribers:
     """The subscribers of a program: they get the events of all engines of the database.
 
-    `find` reads a run from the database, `lend` lends a Client of it, `open_client` makes one.
+    `find` reads a run from the database, `lend` lends a Client, `open_client` makes one.
     """
 
     def __init__(

@@ -189,8 +189,9 @@ class Claimer:
         )
 
     def _reserve(self) -> int:
-        # A burst limits starts, and a reserved run starts at a time of its own.
-        if self._settings.burst is not None:
+        # A burst limits starts, and a reserved run starts at a time of its own. On a machine that
+        # is cut off from its server, no run starts.
+        if self._settings.burst is not None or self._store.leases is not None:
             return 0
         return self._runners.reserve()
 

@@ -158,7 +158,7 @@ class Loop:
     def _sleep(self, wake_ms: int | None, *, stream_ms: int) -> None:
         """Sleep until there is something to do.
 
-        If there is something already, wait `stream_ms` for more of it.
+        If there is something already, wait `stream_ms` for more.
         """
         if self._hear():
             if stream_ms:
@@ -173,7 +173,7 @@ class Loop:
                 return
             bell = self.doorbell.fileno()
             runners = self._engine.runners.filenos()
-            peers = self.peer_watch.watch(self._engine.recovery.live_engines)
+            peers = self.peer_watch.watch(self._engine.recovery.live_processes)
             if self.peer_watch.take_missed():
                 self._engine.recovery.suspect()
                 return
@@ -225,11 +225,12 @@ class Loop:
         )
 
     def _look_ms(self, wake_ms: int | None) -> int | None:
-        """When to look again at the latest, to feed the watchdog in time."""
-        if self._watchdog.every_ms is None:
+        """When to look again at the latest, to feed the watchdog and renew the lease in time."""
+        pauses_ms = (self._watchdog.every_ms, self._engine.renew_in_ms)
+        if pauses_ms == (None, None):
             return wake_ms
-        look_ms = self._clock.now_ms() + self._watchdog.every_ms
-        return _earliest(wake_ms, look_ms)
+        now_ms = self._clock.now_ms()
+        return _earliest(wake_ms, *(now_ms + one for one in pauses_ms if one is not None))
 
     def _wait(self, fds: list[int], wake_ms: int | None, *, look_ms: int | None) -> set[int]:
         """Wait for descriptors, or until it is time to step or to look."""

@@ -82,6 +82,9 @@ class OtherEngines(Protocol):
 
     def engine_is_alive(self, key: str) -> bool: ...
 
+    def is_elsewhere(self, machine: str | None) -> bool:
+        """Whether this is another machine than ours, whose processes and files we can't see."""
+
     def supervisor_is_alive(self, supervisor_id: str) -> bool: ...
 
     def dead_supervisors(self) -> list[str]:
@@ -112,16 +115,27 @@ class OtherEngines(Protocol):
 class LocalEngines:
     """The engines of this machine, by the kernel's locks and the journals in a state folder.
 
-    `key` is that of our own engine, None if the caller is not an engine.
+    `key` is that of our own engine, None if the caller is not an engine. `machine` is ours; None:
+    the database is a file, and all its engines run here.
     """
 
     def __init__(
-        self, state_dir: Path, *, boot_id: str, key: str | None = None, clock: Clock | None = None
+        self,
+        state_dir: Path,
+        *,
+        boot_id: str,
+        key: str | None = None,
+        clock: Clock | None = None,
+        machine: str | None = None,
     ) -> None:
         self._state_dir = state_dir
         self._boot_id = boot_id
         self._key = key
         self._clock = clock
+        self._own_machine = machine
+
+    def is_elsewhere(self, machine: str | None) -> bool:
+        return machine not in (None, self._own_machine)
 
     def ring(self) -> None:
         ring_engines(self._state_dir, but=self._key)

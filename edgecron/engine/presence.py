@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
+from edgecron.base.errors import LeaseLost
 from edgecron.base.machine import read_written_bytes
 from edgecron.base.units import format_ms
 from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.engine.other_engines import OtherEngines
-from edgecron.model.choices import COMMAND_QUEUE, Cause, MissedBy, OnShutdown, Reason
+from edgecron.model.choices import COMMAND_QUEUE, Cause, MissedBy, OnLost, OnShutdown, Reason
 from edgecron.model.engine import Offers
 from edgecron.model.run import OUTPUT_CAP_BYTES
 from edgecron.planning.corrections import CLOCK_WAIT_MS
@@ -24,7 +25,7 @@ from edgecron.planning.next_fire import (
     missed_until,
 )
 from edgecron.planning.retention import Retention
-from edgecron.store.contract import BEAT_MS, EnginePresence
+from edgecron.store.contract import BEAT_MS, LEASE_MS, RENEW_MS, EnginePresence, Lease
 from edgecron.triggers.zones import local_zone_mark
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class EngineSettings:
 
     Shutdown: `on_shutdown` says what becomes of runs; after `shutdown_timeout_ms` of waiting they
     are ended. Functions of the program that are still running are waited for up to `call_wait_ms`,
-    then asked to stop, and waited for up to `call_grace_ms` more.
+    then asked to stop, and waited for up to `call_grace_ms` more. `on_lost` says what becomes of
+    runs that other machines took over.
     """
 
     queues: tuple[str, ...] = (COMMAND_QUEUE,)
@@ -71,6 +73,7 @@ class EngineSettings:
     starts_supervisor: bool = False
     on_shutdown: OnShutdown = OnShutdown.LEAVE
     shutdown_timeout_ms: int | None = None
+    on_lost: OnLost = OnLost.END
     call_wait_ms: int = 0
     call_grace_ms: int = _CALL_GRACE_MS
 
@@ -81,10 +84,14 @@ class EngineSettings:
 
 
 class EngineIdentity(NamedTuple):
-    """Which engine this is: `key` names its files beside the database."""
+    """Which engine this is: `key` names its files beside the database.
+
+    `machine` is the one that it runs on; it matters only if engines of several share a database.
+    """
 
     key: str
     pid: int
+    machine: str = ""
 
 
 class Registration:
@@ -114,6 +121,8 @@ class Registration:
         self._find_offers = find_offers
         self._beat_at_ms: int | None = None
         self._local_timezone: str | None = None  # as recorded
+        self._renew_at_ms = 0  # the lease
+        self._held_since_ms: int | None = None  # the lease, without a break
 
     def get_id(self) -> int:
         """The engine's id in the database, after the first `keep`."""
@@ -146,6 +155,52 @@ class Registration:
             self._store.note_offers(self.engine_id, offers, now_ms=self._clock.now_ms())
         self.offers = offers
         return self.engine_id
+
+    def renew(self) -> Lease | None:
+        """Renew this engine's lease, if it has one and it is time; None if not.
+
+        Raises LeaseLost if engines of other machines took this one for dead. The next `keep` then
+        registers it again.
+        """
+        leases = self._store.leases
+        now_ms = self._clock.monotonic_ms()
+        if leases is None or now_ms < self._renew_at_ms:
+            return None
+        lease = leases.renew_lease(self.get_id(), machine=self._identity.machine)
+        if lease is None:
+            self.note_lease_lost()
+            raise LeaseLost("other machines could not reach this engine, and took its runs over")
+        if lease.was_stale or self._held_since_ms is None:
+            self._held_since_ms = now_ms
+        self._renew_at_ms = now_ms + RENEW_MS
+        return lease
+
+    def note_lease_lost(self) -> None:
+        """Have the next `keep` register this engine again."""
+        self.engine_id = None
+        self.note_trouble()
+
+    def note_trouble(self) -> None:
+        """Note that the database could not be used: other engines might not reach it either."""
+        self._held_since_ms = None
+        self._renew_at_ms = 0
+
+    @property
+    def renew_in_ms(self) -> int | None:
+        """In how long to call `renew`; None if there is no lease."""
+        if self._store.leases is None:
+            return None
+        return max(0, self._renew_at_ms - self._clock.monotonic_ms())
+
+    @property
+    def judges_others(self) -> bool:
+        """Whether a lease that has ended shows that an engine is dead.
+
+        Not before we have held our own for a whole term: if the server was away, no engine could
+        renew its lease.
+        """
+        now_ms = self._clock.monotonic_ms()
+        return self._held_since_ms is not None and now_ms - self._held_since_ms >= LEASE_MS
 
     def note_zone(self, local_timezone: str | None) -> None:
         """Record this engine's zone if it has changed; None: it has not looked at it yet."""
@@ -222,7 +277,15 @@ class Presence:
             return
         self._before = self._store.find_presence(self._queues, but=engine_id)
         open_keys = [one.key for one in self._before if one.stopped_ms is None]
-        self._living = frozenset(key for key in open_keys if self._others.engine_is_alive(key))
+        engines = () if self._store.leases is None else self._store.find_engines()
+        elsewhere = {
+            one.key
+            for one in engines
+            if self._others.is_elsewhere(one.machine) and not one.is_stale
+        }
+        self._living = frozenset(
+            key for key in open_keys if key in elsewhere or self._others.engine_is_alive(key)
+        )
         self._began_ms = self._clock.boottime_ms()
         self._engine_id = engine_id
         for one in reversed(self._before):

@@ -13,7 +13,7 @@ from edgecron.engine.runners import Runners
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.engine import EngineInfo
 from edgecron.model.run import Outcome, Output
-from edgecron.store.contract import Ended, Requeued, RunningRow
+from edgecron.store.contract import LEASE_MS, RENEW_MS, Ended, Lease, Requeued, RunningRow
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, Verdict
 from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.runner import THREADS
@@ -30,6 +30,10 @@ _MESSAGES = {
     Reason.REBOOT: "the machine restarted while it ran",
 }
 _PROGRAM_ENDED = "the program that ran it has ended"
+_OUT_OF_REACH = "its machine has not reached the database since its lease ended"
+# With leases: they show earlier when an engine on another machine dies.
+_LOOK_LEASED_MS = 600_000
+_SPARE_MS = 1_000  # how long after the end of a lease to look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +86,15 @@ class Recovery:
         self._look_at_ms = 0
         self._adopt_at_ms = 0
         self._adopt_pause_ms = _ORPHAN_MS
-        self._is_urgent = False  # runs are alive that have no engine
+        self._is_urgent = False  # runs are alive that have no engine, or a lease is about to end
+        self._judges_machines = False
+        self._pause_ms = _LOOK_MS if store.leases is None else _LOOK_LEASED_MS
         self.live_engines: tuple[EngineInfo, ...] = ()  # the others that lived at the last look
+
+    @property
+    def live_processes(self) -> list[EngineInfo]:
+        """The live engines on this machine."""
+        return [one for one in self.live_engines if not self._others.is_elsewhere(one.machine)]
 
     @property
     def wake_ms(self) -> int | None:
@@ -91,6 +102,20 @@ class Recovery:
         if not self._is_urgent:
             return None
         return max(0, self._look_at_ms - self._clock.monotonic_ms())
+
+    def note_lease(self, lease: Lease, *, judges_machines: bool) -> None:
+        """Plan a look if an engine on another machine has not renewed its lease in time.
+
+        `judges_machines`: whether a lease that has ended shows that the engine is dead.
+        """
+        self._judges_machines = judges_machines
+        if lease.next_stale_ms is None:
+            return
+        left_ms = lease.next_stale_ms - lease.now_ms
+        if left_ms < LEASE_MS - RENEW_MS - _SPARE_MS:
+            look_at_ms = self._clock.monotonic_ms() + max(0, left_ms + _SPARE_MS)
+            self._look_at_ms = min(self._look_at_ms, look_at_ms)
+            self._is_urgent = True
 
     def suspect(self) -> None:
         """Have the next `look` look immediately."""
@@ -112,7 +137,7 @@ class Recovery:
             return True
         engines = self._store.find_engines()
         others = tuple(one for one in engines if one.id != engine_id)
-        are_alive = all(self._others.engine_is_alive(one.key) for one in others)
+        are_alive = all(self._is_alive(one) for one in others)
         if others != self.live_engines or not are_alive:
             return True
         known = {one.id for one in others}
@@ -121,8 +146,11 @@ class Recovery:
         if self._others.dead_supervisors():
             return True
         self._remove_dead_files(engines)
-        self._look_at_ms = self._clock.monotonic_ms() + _LOOK_MS
+        self._look_at_ms = self._clock.monotonic_ms() + self._pause_ms
         return False
+
+    def _is_alive(self, engine: EngineInfo) -> bool:
+        return _is_alive(engine.key, engine, self._others, judges_machines=self._judges_machines)
 
     def look(self, engine_id: int) -> Recovered:
         """Take over what dead engines left, if it is time to look. `engine_id` is our own."""
@@ -138,6 +166,7 @@ class Recovery:
             engine_id=engine_id,
             runners=self._runners,
             may_adopt=may_adopt,
+            judges_machines=self._judges_machines,
         )
         self._report(done)
         for engine in dead:
@@ -145,7 +174,7 @@ class Recovery:
             self._others.forget_engine(engine.key)
         self._is_suspected = False
         self._is_urgent = done.left_running > 0
-        pause_ms = _ORPHAN_MS if self._is_urgent else _LOOK_MS
+        pause_ms = _ORPHAN_MS if self._is_urgent else self._pause_ms
         self._look_at_ms = self._clock.monotonic_ms() + pause_ms
         if may_adopt:
             self._note_adoption(has_failed=done.left_running > 0)
@@ -173,7 +202,7 @@ class Recovery:
         engines = self._store.find_engines()
         self._remove_dead_files(engines)
         others = [engine for engine in engines if engine.id != engine_id]
-        live = [one for one in others if self._others.engine_is_alive(one.key)]
+        live = [one for one in others if self._is_alive(one)]
         self.live_engines = tuple(live)
         return [one for one in others if one not in live]
 
@@ -190,16 +219,40 @@ def recover(
     engine_id: int = _NO_ENGINE,
     runners: Runners | None = None,
     may_adopt: bool = False,
+    judges_machines: bool = False,
 ) -> Recovered:
     """Carry out the rows of the recovery table in which the engine's lock is free.
 
     A living supervisor is adopted. If that is impossible or not wanted, it keeps its runs, and the
     ends in its journal are recorded. `engine_id` and `runners` are those of the engine that
-    recovers; a caller that is not an engine has none, and only records ends.
+    recovers; a caller that is not an engine has none, and only records ends. With
+    `judges_machines`, an engine on another machine is dead if its lease has ended.
     """
     return _Pass(
-        store, others, now_ms=now_ms, engine_id=engine_id, runners=runners, may_adopt=may_adopt
+        store,
+        others,
+        now_ms=now_ms,
+        engine_id=engine_id,
+        runners=runners,
+        may_adopt=may_adopt,
+        judges_machines=judges_machines,
     ).run()
+
+
+def _is_alive(
+    key: str | None,
+    engine: EngineInfo | RunningRow,
+    others: OtherEngines,
+    *,
+    judges_machines: bool,
+) -> bool:
+    """Whether an engine is running; `key` None: it has recorded its stop.
+
+    On another machine, its lease decides. There its supervisor can still have runs.
+    """
+    if others.is_elsewhere(engine.machine):
+        return not (engine.is_stale and judges_machines)
+    return key is not None and others.engine_is_alive(key)
 
 
 class _Pass:
@@ -212,9 +265,11 @@ class _Pass:
         engine_id: int,
         runners: Runners | None,
         may_adopt: bool,
+        judges_machines: bool,
     ) -> None:
         self._store = store
         self._others = others
+        self._judges_machines = judges_machines
         self._now_ms = now_ms
         self._engine_id = engine_id
         self._runners = runners
@@ -236,11 +291,14 @@ class _Pass:
     def run(self) -> Recovered:
         orphans: dict[str, list[RunningRow]] = {}
         callables: list[RunningRow] = []
+        out_of_reach: list[RunningRow] = []
         for row in self._find_left():
             is_ours = row.engine_id == self._engine_id
             # A row without a supervisor was a callable, whatever its schedule is now.
             is_callable = row.kind == JobKind.CALLABLE or row.supervisor_id == THREADS
-            if is_callable and not is_ours:
+            if not is_ours and self._others.is_elsewhere(row.machine):
+                out_of_reach.append(row)
+            elif is_callable and not is_ours:
                 callables.append(row)
             elif is_callable:
                 # Of our own threads, whatever became of the supervisor that the row names.
@@ -258,6 +316,9 @@ class _Pass:
                 self._judge(supervisor_id, rows)
         self._finish(
             (row, self._interrupted(row, Reason.LOST, _PROGRAM_ENDED)) for row in callables
+        )
+        self._finish(
+            (row, self._interrupted(row, Reason.LOST, _OUT_OF_REACH)) for row in out_of_reach
         )
         self._forget_supervisors()
         return Recovered(
@@ -277,15 +338,16 @@ class _Pass:
         The rows are read again after it is known who is dead: until then an engine can claim and
         start runs that an earlier look does not show.
         """
-        keys = {
-            row.engine_id: row.engine_key
+        engines = {
+            row.engine_id: row
             for row in self._store.find_running()
             if row.engine_id != self._engine_id
         }
+        judges = self._judges_machines
         dead = {
             engine_id
-            for engine_id, key in keys.items()
-            if key is None or not self._others.engine_is_alive(key)
+            for engine_id, row in engines.items()
+            if not _is_alive(row.engine_key, row, self._others, judges_machines=judges)
         }
         for engine_id in dead:
             self._store.note_death(engine_id)
@@ -400,7 +462,7 @@ class _Pass:
         needed = {
             engine.supervisor_id
             for engine in self._store.find_engines()
-            if self._others.engine_is_alive(engine.key)
+            if self._others.is_elsewhere(engine.machine) or self._others.engine_is_alive(engine.key)
         }
         needed |= {row.supervisor_id for row in self._store.find_running()}
         for supervisor_id in dead:

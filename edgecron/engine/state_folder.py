@@ -188,6 +188,28 @@ def take_engine_lock(state_dir: Path, key: str) -> int:
     return take_lock(engine_lock_path(state_dir, key))
 
 
+def name_machine(state_dir: Path) -> str:
+    """Name this machine for engines that share a database of a server.
+
+    The name is that of the host and a random part, which lies in the state folder: only processes
+    that share the folder can see each other's locks. A cloned disk gets another random part with
+    its host's own name.
+    """
+    path = state_dir / "machine"
+    host = os.uname().nodename
+    with suppress(FileNotFoundError):
+        found = path.read_text(encoding="utf-8")
+        if found.partition("/")[0] == host:
+            return found
+        path.unlink(missing_ok=True)
+    new = state_dir / f"machine-{os.getpid()}.new"
+    new.write_text(f"{host}/{os.urandom(8).hex()}", encoding="utf-8")
+    with suppress(FileExistsError):  # Another process was faster.
+        os.link(new, path)
+    new.unlink()
+    return path.read_text(encoding="utf-8")
+
+
 class EngineFiles:
     """An engine's lock and doorbell: taken at birth, kept until `close`, even if the folder goes.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
-from edgecron.base.errors import DatabaseUnusable
+from edgecron.base.errors import DatabaseUnusable, LeaseLost
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.engine.claim import Claimer, ScheduleCache
 from edgecron.engine.clock_watch import ClockWatch
@@ -24,13 +24,14 @@ from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, R
 from edgecron.engine.recovery import Recovered, Recovery
 from edgecron.engine.runners import Runners, Supervision
 from edgecron.engine.upkeep import StartReader, StartSender, Upkeep
-from edgecron.model.choices import Hold
+from edgecron.model.choices import Hold, OnLost
 from edgecron.model.engine import Offers
 from edgecron.model.machine_conditions import Machine
 from edgecron.triggers.zones import one_local_zone
 
 if TYPE_CHECKING:
     from edgecron.engine.while_runs import WhileRuns
+    from edgecron.store.contract import Lease
     from edgecron.store.protocol import Store
 
 
@@ -167,7 +168,13 @@ class Engine:
         self._has_replaced = False  # ends may have been recorded whose follow-ups replace runs
         self._while_runs: WhileRuns | None = None
         self._change_mark = -1
+        self._has_lost_lease = False
         self._is_prepared = False  # the schedules that fire next are loaded
+
+    @property
+    def renew_in_ms(self) -> int | None:
+        """In how long to call `has_changed` or `step`, to renew the lease; None without one."""
+        return self._registration.renew_in_ms
 
     @property
     def engine_id(self) -> int | None:
@@ -182,14 +189,16 @@ class Engine:
         try:
             with one_local_zone():  # Our own, whatever zone this thread had for local.
                 return self._pass()
-        except DatabaseUnusable:
-            self._note_unknown_commit()
+        except DatabaseUnusable as error:
+            self._note_unknown_commit(error)
             raise
         finally:
             self._claimer.report()
 
     def _pass(self) -> Step:
         engine_id = self._registration.keep()
+        if self._registration.renew_in_ms is not None:
+            self._keep_lease()
         # Before anything is claimed: a fire that comes due within the pass has another place.
         begun_ms = self._clock.now_ms()
         self._claimer.begin()
@@ -259,6 +268,35 @@ class Engine:
             wake_ms=self._next_wake_ms(hold, begun_ms=begun_ms),
         )
 
+    def _keep_lease(self) -> Lease | None:
+        """Renew the lease if it is time. Then end the runs that others took over meanwhile."""
+        try:
+            lease = self._registration.renew()
+        except LeaseLost:
+            self._has_lost_lease = True
+            raise
+        if lease is not None:
+            judges = self._registration.judges_others
+            self.recovery.note_lease(lease, judges_machines=judges)
+        if self._has_lost_lease and lease is not None:
+            self._has_lost_lease = False
+            self._leave_lost_runs()
+        return lease
+
+    def _leave_lost_runs(self) -> None:
+        """End our runs that others recorded as interrupted, or leave them; write nothing."""
+        tokens = {row.execution_id: row.lease_token for row in self._store.find_running()}
+        lost = [
+            execution_id
+            for execution_id, token in self.runners.tokens().items()
+            if tokens.get(execution_id) != token
+        ]
+        ends = self.settings.on_lost is OnLost.END
+        details: dict[str, object] = {"runs": len(lost), "on_lost": self.settings.on_lost.value}
+        self.events.report(EventKind.TAKEN_OVER, details=details)
+        for execution_id in lost if ends else ():
+            self.runners.cancel(execution_id)
+
     def _watch_runs(self) -> WhileRuns:
         if self._while_runs is None:
             # Not at the top: an engine without such runs does not load it.
@@ -323,8 +361,12 @@ class Engine:
             and (self.runners.own.runner is None or self.runners.own.is_recorded)
         )
 
-    def _note_unknown_commit(self) -> None:
+    def _note_unknown_commit(self, error: DatabaseUnusable) -> None:
         """After trouble: what a transaction granted or replaced is unknown, and is read again."""
+        self._registration.note_trouble()
+        if isinstance(error, LeaseLost):
+            self._has_lost_lease = True
+            self._registration.note_lease_lost()
         self.recovery.suspect()
         self._has_replaced = self.conditions.has_waits = True
 
@@ -366,7 +408,10 @@ class Engine:
         Another process has committed; the clock was set, or the machine asleep; or, asked now and
         then, something has become old.
         """
-        if self._clock_watch.has_news() or self._store.change_mark != self._change_mark:
+        if self._clock_watch.has_news():
+            return True
+        lease = None if self._registration.renew_in_ms is None else self._keep_lease()
+        if (self._store.change_mark if lease is None else lease.mark) != self._change_mark:
             return True
         if not self.recovery.is_due():
             return False
@@ -418,8 +463,8 @@ class Engine:
             return
         try:
             self._firing.claim_early(at_ms)
-        except DatabaseUnusable:
-            self._note_unknown_commit()
+        except DatabaseUnusable as error:
+            self._note_unknown_commit(error)
             raise
 
     def start_early(self) -> None:

@@ -21,7 +21,7 @@ from edgecron.formats.config_keys import ACTIONS, read_keys
 from edgecron.formats.document_writing import value_text
 from edgecron.formats.option_texts import read_list, read_option
 from edgecron.formats.value_texts import read_choice, read_count, read_duration_ms
-from edgecron.model.choices import OnShutdown
+from edgecron.model.choices import OnLost, OnShutdown
 from edgecron.model.options import DEFAULTABLE, FORMER_NAMES, LISTS, NONE, Option, OptionType, Part
 from edgecron.triggers import check_zone
 
@@ -307,6 +307,11 @@ _LIMITS = (
     Setting(
         "limits.on_shutdown", choice(OnShutdown), "leave",
         "choose what happens to running jobs: leave, wait or stop", flag="--on-shutdown",
+    ),
+    Setting(
+        "limits.on_lost", choice(OnLost), "end",
+        "choose what happens to running jobs that another machine took over: end or leave",
+        flag="--on-lost",
     ),
     Setting(
         "limits.shutdown_timeout", or_none(DURATION), None,

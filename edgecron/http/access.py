@@ -1,4 +1,4 @@
-"""Decide who can use the API, by a token or by the user of a connection; and how much of it.
+"""Decide who can use the API, by a token or by the user of a connection; and to what extent.
 
 All users of the API can run commands as this user. Without a token it therefore answers only this
 user and root. All users of the machine can read /healthz and /metrics, because monitoring runs as a

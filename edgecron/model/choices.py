@@ -39,6 +39,13 @@ class OnShutdown(StrEnum):
     STOP = "stop"  # end runs: TERM, grace, KILL
 
 
+class OnLost(StrEnum):
+    """The fate of runs that other machines took over while their engine was out of reach."""
+
+    END = "end"  # end them: TERM, grace, KILL
+    LEAVE = "leave"  # let them continue; their ends are not recorded
+
+
 class Durability(StrEnum):
     """How many records of a schedule a power cut can take. Starts are safe at each level."""
 

@@ -55,7 +55,10 @@ def is_taken(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """An engine as the database has it. Its kernel lock shows whether it is running."""
+    """An engine as the database has it.
+
+    Its kernel lock shows whether it is running; on other machines its lease does.
+    """
 
     id: int
     key: str
@@ -71,6 +74,8 @@ class EngineInfo:
     local_timezone: str | None = None  # its zone `local`; None if its version did not record it
     written_bytes: int | None = None  # to disks, from its start to `written_at`; None if unknown
     written_at: datetime | None = None
+    machine: str | None = None  # the one that it runs on; None: that of the database file
+    is_stale: bool = False  # its lease has ended: its machine can't reach the database
 
     @property
     def written_per_day(self) -> int | None:

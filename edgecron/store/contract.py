@@ -17,6 +17,26 @@ BEAT_MS = 600_000  # how often an engine renews the heartbeat of its runs: rarel
 STALE_MS = 3 * BEAT_MS  # after this, a run without heartbeat is shown as stale
 
 
+# On a server: how long an engine is taken for alive after it was last heard, and how often it is
+# heard. Two statements a minute, and a dead machine is noticed within 62 s.
+LEASE_MS = 60_000
+RENEW_MS = 30_000
+
+
+class Lease(NamedTuple):
+    """The lease of an engine on a server, just renewed.
+
+    `mark` is the change mark. `was_stale`: the lease had ended, or is the first one.
+    `next_stale_ms` is when the first lease of an engine on another machine ends unless it is
+    renewed, None without such engines; `now_ms` is the server's clock.
+    """
+
+    mark: int
+    now_ms: int
+    was_stale: bool
+    next_stale_ms: int | None
+
+
 class Claimant(NamedTuple):
     """The claiming side: an engine, its supervisor, its queues and its limits.
 
@@ -233,8 +253,8 @@ class QueuedRow(NamedTuple):
 class RunningRow:
     """A running run, with its engine and supervisor as recorded.
 
-    `engine_key` names the engine's lock; None if the engine has recorded its stop. The
-    processes of the run have `grace_ms` between TERM and KILL.
+    `engine_key` names the engine's lock; None if the engine has recorded its stop. `machine` and
+    `is_stale` are as in EngineInfo. The processes of the run have `grace_ms` between TERM and KILL.
     """
 
     execution_id: int
@@ -249,6 +269,8 @@ class RunningRow:
     grace_ms: int
     started_ms: int
     watched: Watched | None = None
+    machine: str | None = None
+    is_stale: bool = False
 
 
 class Watched(NamedTuple):

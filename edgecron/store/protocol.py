@@ -28,12 +28,23 @@ if TYPE_CHECKING:
         Ended,
         EnginePresence,
         FinishBatch,
+        Lease,
         Requeued,
         RunningRow,
         StoredSchedule,
         Subject,
         Waited,
     )
+
+
+class Leases(Protocol):
+    """Show that engines are running on machines whose kernel can't be asked."""
+
+    def renew_lease(self, engine_id: int, *, machine: str) -> Lease | None:
+        """Renew an engine's lease by the store's clock; None if other engines took it for dead.
+
+        Wakes no engine.
+        """
 
 
 class Store(Protocol):
@@ -50,6 +61,10 @@ class Store(Protocol):
     @property
     def change_mark(self) -> int:
         """A number that changes when another connection commits."""
+
+    @property
+    def leases(self) -> Leases | None:
+        """The leases of engines on several machines; None if all engines are on one machine."""
 
     def register_engine(
         self,

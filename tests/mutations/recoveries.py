@@ -18,8 +18,8 @@ ALL: tuple[Mutation, ...] = (
             Edit(function="find_running", old="e.started_at", new="e.heartbeat_at"),
             Edit(
                 function="_Pass._find_left",
-                old="key is None or not self._others.engine_is_alive(key)}",
-                new="True}",
+                old="if not _is_alive(row.engine_key, row, self._others, judges_machines=judges)}",
+                new="}",
             ),
             Edit(
                 function="_Pass._find_left",
@@ -47,10 +47,10 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="_Pass._find_left",
-                old=("keys = {row.engine_id: row.engine_key for row in self._store.find_running()"),
+                old="engines = {row.engine_id: row for row in self._store.find_running()",
                 new=(
                     "rows = self._store.find_running()\n"
-                    "    keys = {row.engine_id: row.engine_key for row in rows"
+                    "    engines = {row.engine_id: row for row in rows"
                 ),
             ),
             Edit(
@@ -62,6 +62,22 @@ ALL: tuple[Mutation, ...] = (
         hunt=Hunt(
             tests=("tests/engine/test_engine_recovery.py",),
             says="test_what_an_engine_claims_until_it_is_found_dead_is_recovered",
+        ),
+    ),
+    Mutation(
+        name="a-whole-term-first",
+        guard="an engine that could not reach the server judges no other by its lease",
+        proves=("I6",),
+        edits=(
+            Edit(
+                function="Registration.judges_others",
+                old="self._held_since_ms is not None and",
+                new="True or",
+            ),
+        ),
+        hunt=Hunt(
+            tests=("tests/engine/test_engine_leases.py",),
+            says="test_nobody_is_judged_before_a_whole_term",
         ),
     ),
     Mutation(

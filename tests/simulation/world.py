@@ -264,6 +264,9 @@ class SimEngines:
     def engine_is_alive(self, key: str) -> bool:
         return key in self._world.engines
 
+    def is_elsewhere(self, machine: str | None) -> bool:
+        return False
+
     def supervisor_is_alive(self, supervisor_id: str) -> bool:
         self._world.let_others_ask(self._key)
         supervisor = self._world.supervisors.get(supervisor_id)

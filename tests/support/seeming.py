@@ -174,6 +174,9 @@ class SeemingEngines:
     def engine_is_alive(self, key: str) -> bool:
         return key == self._key
 
+    def is_elsewhere(self, machine: str | None) -> bool:
+        return False
+
     def supervisor_is_alive(self, supervisor_id: str) -> bool:
         return supervisor_id == self._supervisor_id
 

@@ -18,9 +18,11 @@ from edgecron.base.errors import (
     DatabaseUnusable,
     EdgecronError,
     InvalidInput,
+    LeaseLost,
     QueryInterrupted,
     Unreadable,
 )
+from edgecron.store.contract import LEASE_MS
 from edgecron.store.postgres.dialect import to_postgres
 from edgecron.store.postgres.values import adapt, as_json
 from edgecron.store.sql.connection import OwnConnection, Params
@@ -58,6 +60,10 @@ def place_of(url: str) -> str:
 
 class ServerDatabase(OwnConnection):
     """One connection, for one thread at a time of one process."""
+
+    # An engine that has just registered has no lease yet, and is not ours.
+    lease_columns = f"""coalesce(n.machine, ''),
+        coalesce(coalesce(n.stale_after, n.started_at + {LEASE_MS}) < server_ms(), true)"""
 
     def __init__(self, url: str, *, busy_wait_s: float = 30.0) -> None:
         """Connect to the server.
@@ -115,7 +121,11 @@ class ServerDatabase(OwnConnection):
         found = self.row("SELECT changes, schema FROM versions")
         assert found is not None
         self._check_version(found[1])
-        return int(found[0]) - self._own_changes
+        return self.mark_of(found[0])
+
+    def mark_of(self, changes: int) -> int:
+        """The change mark, of a count of all transactions that have written."""
+        return changes - self._own_changes
 
     def read_server_ms(self) -> int:
         """The server's clock, in milliseconds since 1970."""
@@ -397,6 +407,7 @@ _SIZES = """SELECT sum(pg_total_relation_size(c.oid)), sum(CASE c.relname
 # The first match says what an error of the server means: its code, or the first letters of it.
 _Make = Callable[[str, str], EdgecronError]
 _MEANINGS: tuple[tuple[str, _Make], ...] = (
+    ("EC001", lambda place, why: LeaseLost(f"database {place}: {why}")),
     (
         "55P03 40",
         lambda place, _: DatabaseBusy(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgecron.store.contract import LEASE_MS, Lease
 from edgecron.store.postgres.connection import ServerDatabase
 from edgecron.store.postgres.migrate import migrate
 from edgecron.store.sql.writes import Writes
@@ -26,6 +27,32 @@ def open_store(
 
 class PostgresStore(ServerDatabase, Writes):
     """The store of one thread: `protocol.Store`, and more for clients."""
+
+    @property
+    def leases(self) -> PostgresStore:
+        """The leases of engines on several machines: this store keeps them."""
+        return self
+
+    def renew_lease(self, engine_id: int, *, machine: str) -> Lease | None:
+        """Renew an engine's lease by the server's clock; None if other engines took it for dead.
+
+        Wakes no engine.
+        """
+        found = self.row(
+            """WITH former AS (SELECT stale_after FROM engines WHERE id = :id)
+               UPDATE engines AS n SET machine = :machine, heartbeat_at = server_ms(),
+                   stale_after = server_ms() + :lease
+               FROM former WHERE n.id = :id AND n.stopped_at IS NULL AND n.died = 0
+               RETURNING (SELECT changes FROM versions), n.heartbeat_at,
+                   coalesce(former.stale_after < n.heartbeat_at, true),
+                   (SELECT min(o.stale_after) FROM engines AS o
+                    WHERE o.stopped_at IS NULL AND o.machine <> :machine)""",
+            {"id": engine_id, "machine": machine, "lease": LEASE_MS},
+        )
+        if found is None:
+            return None
+        changes, now_ms, was_stale, next_stale_ms = found
+        return Lease(self.mark_of(changes), now_ms, bool(was_stale), next_stale_ms)
 
     def mend(self) -> bool:
         """Return False: a lost connection is opened again by the next statement."""

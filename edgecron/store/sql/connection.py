@@ -26,6 +26,7 @@ class Connection(Protocol):
     """
 
     notes: dict[str, Any]  # of the store's modules, kept between transactions
+    lease_columns: str  # SQL: the machine of engine `n`, and whether its lease has ended
 
     @property
     def seed(self) -> bytes:

@@ -51,12 +51,21 @@ def register_engine(
     """
     with database.transaction():
         database.change(
-            f"""DELETE FROM engines WHERE stopped_at IS NOT NULL AND id <= iif({_IS_PRESENCE},
+            f"""DELETE FROM engines WHERE stopped_at IS NOT NULL AND NOT EXISTS (
+                   SELECT 1 FROM executions AS e INDEXED BY executions_active
+                   WHERE e.status = 'running' AND e.status IN ('queued', 'running')
+                       AND e.engine_id = engines.id)
+               AND id <= iif({_IS_PRESENCE},
                    (SELECT id FROM engines WHERE stopped_at IS NOT NULL AND {_IS_PRESENCE}
                     ORDER BY id DESC LIMIT 1 OFFSET :kept),
                    (SELECT id FROM engines WHERE stopped_at IS NOT NULL AND NOT {_IS_PRESENCE}
                     ORDER BY id DESC LIMIT 1 OFFSET :kept))""",
             {"kept": _KEPT_STOPPED},
+        )
+        # An engine that others took for dead gets a new id: they might still be at work on the old.
+        database.change(
+            "UPDATE engines SET key = key || ' of ' || id WHERE key = :key AND died = 1",
+            {"key": key},
         )
         row = database.returning(
             f"""INSERT INTO engines (key, pid, boot_id, queues, program, offers, version,
@@ -236,9 +245,10 @@ def retire_engine(
 def find_engines(database: Connection) -> list[EngineInfo]:
     """Every engine that is not recorded as stopped, oldest first."""
     rows = database.rows(
-        """SELECT id, key, pid, boot_id, queues, offers, version, supervisor_id, started_at,
-               stopped_at, max_running, local_timezone, written_bytes, written_at
-           FROM engines WHERE stopped_at IS NULL ORDER BY id"""
+        f"""SELECT id, key, pid, boot_id, queues, offers, version, supervisor_id, started_at,
+               stopped_at, max_running, local_timezone, written_bytes, written_at,
+               {database.lease_columns}
+           FROM engines AS n WHERE stopped_at IS NULL ORDER BY id"""
     )
     return [engine_of(row) for row in rows]
 
@@ -281,7 +291,7 @@ def find_running(database: Connection) -> list[RunningRow]:
                iif(n.stopped_at IS NULL, n.key, NULL), n.boot_id, e.supervisor_id, s.name,
                iif(json_valid(r.snapshot), coalesce(r.snapshot ->> 'kind', s.kind), s.kind),
                s.ok_codes, s.kill_grace_s, e.started_at, s.id, e.revision, s.while_needs,
-               s.while_lost, e.cause, e.flags
+               s.while_lost, e.cause, e.flags, {database.lease_columns}
            FROM executions AS e INDEXED BY executions_active
            JOIN schedules AS s ON s.id = e.schedule_id
            LEFT JOIN schedule_revisions AS r
@@ -304,7 +314,9 @@ def find_running(database: Connection) -> list[RunningRow]:
             ok_codes=ok_codes_of(row[8]),
             grace_ms=round(row[9] * 1000),
             started_ms=row[10],
-            watched=_watched_of(*row[11:]),
+            watched=_watched_of(*row[11:17]),
+            machine=row[17],
+            is_stale=bool(row[18]),
         )
         for row in rows
     ]

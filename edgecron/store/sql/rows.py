@@ -210,6 +210,8 @@ def engine_of(row: tuple[Any, ...]) -> EngineInfo:
             local_timezone=row[11],
             written_bytes=row[12],
             written_at=_instant(row[13]),
+            machine=row[14],
+            is_stale=bool(row[15]),
         )
     except SENSELESS as error:
         raise unreadable(f"engine {row[0]}", error) from error

@@ -89,6 +89,8 @@ _LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, 
 class Database(Statements):
     """One connection, for one thread of one process."""
 
+    lease_columns = "NULL, 0"  # All engines of a file run on its machine.
+
     def __init__(
         self,
         path: Path,

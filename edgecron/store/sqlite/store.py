@@ -35,6 +35,8 @@ def open_store(
 class SqliteStore(ReadingStore, Writes):
     """The store of one thread: `protocol.Store`, and more for clients."""
 
+    leases = None
+
     _checkpointer: Database | None = None  # open while the log has pages to move
     _has_hook = False  # on our connection, which then counts the pages of its log
 

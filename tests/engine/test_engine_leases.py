@@ -1,0 +1,282 @@
+"""Engines on several machines that share a database of a server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from edgecron.base.errors import LeaseLost
+from edgecron.base.units import from_ms
+from edgecron.engine.events import Event, EventKind
+from edgecron.engine.presence import EngineIdentity, EngineSettings
+from edgecron.engine.runners import Runners
+from edgecron.engine.state_folder import name_machine
+from edgecron.engine.step import Engine
+from edgecron.model.choices import OnInterrupt, OnLost, Status
+from edgecron.model.options import Policies
+from edgecron.planning.next_fire import next_fire
+from edgecron.planning.times import compile_spec
+from edgecron.store.contract import LEASE_MS
+from edgecron.store.sql.schedule_changes import Retiming
+from tests.simulation.world import SimEngines, World
+from tests.support.story import START_MS, a_spec
+from tests.support.tools import need_packages
+
+if TYPE_CHECKING:
+    from edgecron.model.run import Execution
+    from edgecron.store.postgres.store import PostgresStore
+    from tests.support.postgres import PostgresServer
+
+need_packages("psycopg")
+
+TERM_S = LEASE_MS // 1000
+MINUTE_S = 60
+
+
+class EnginesOfMachine(SimEngines):
+    """The engines of a virtual machine; those of others can't be seen from it."""
+
+    def __init__(self, world: World, key: str, machine: str) -> None:
+        super().__init__(world, key)
+        self._own_machine = machine
+
+    def is_elsewhere(self, machine: str | None) -> bool:
+        return machine != self._own_machine
+
+
+class Machine:
+    """A virtual machine with one engine over the database of a server."""
+
+    def __init__(self, name: str, url: str, folder: Path, *, on_lost: OnLost = OnLost.END) -> None:
+        from edgecron.store.postgres.store import open_store
+
+        self.name = name
+        self.world = World(folder / name, random=Random(0), start_ms=START_MS)
+        self.events: list[Event] = []
+        self.store = open_store(url, now_ms=START_MS)
+        key = f"engine-{name}"
+        self.engine = Engine(
+            EngineSettings(max_running=4, on_lost=on_lost),
+            EngineIdentity(key, 1, machine=name),
+            store=self.store,
+            clock=self.world.clock,
+            others=EnginesOfMachine(self.world, key, name),
+            runners=Runners(lambda: self.world.start_runner(key, places=4), clock=self.world.clock),
+            report=self.events.append,
+        )
+        self.world.engines[key] = self.engine, self.store  # type: ignore[assignment]
+
+    def add(self, name: str, trigger: str, *, lasts_s: int = 0, retries: bool = False) -> None:
+        on_interrupt = OnInterrupt.RETRY if retries else OnInterrupt.LEAVE
+        policies = Policies(on_interrupt=on_interrupt, retries=int(retries), retry_delay_s=0)
+        spec = a_spec(name, trigger, lasts_s=lasts_s, policies=policies)
+        now_ms = self.world.clock.now_ms()
+        compiled = compile_spec(spec, seed=self.store.seed, made_at=from_ms(now_ms))
+        retiming = Retiming(next=next_fire(compiled.timing, now_ms), decided_until_ms=now_ms)
+        self.store.insert_schedules(
+            [(compiled, retiming)], boot_id="boot-1", origin="test", now_ms=now_ms
+        )
+
+    def after_s(self, seconds: int) -> None:
+        """Let time pass on this machine, and do a pass."""
+        self.world.clock.advance_ms(1000 * seconds)
+        self.engine.step()
+
+    def runs(self, name: str) -> list[Execution]:
+        schedule = self.store.get_schedule(name)
+        return self.store.find_executions(schedule_id=schedule.id, limit=100).runs[::-1]
+
+    def statuses(self, name: str) -> list[str]:
+        return [
+            f"{run.status}:{run.reason}" if run.reason else str(run.status)
+            for run in self.runs(name)
+        ]
+
+    def live_bodies(self) -> int:
+        now_ms = self.world.clock.now_ms()
+        return sum(not body.is_over(now_ms) for body in self.world.bodies)
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.create_database()
+
+
+@pytest.fixture
+def first(url: str, tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine("first", url, tmp_path)
+    yield machine
+    machine.store.close()
+
+
+@pytest.fixture
+def second(url: str, tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine("second", url, tmp_path)
+    yield machine
+    machine.store.close()
+
+
+def expire(store: PostgresStore, machine: str) -> None:
+    """Let the lease of a machine end, as if it had been out of reach for a term."""
+    with store.transaction():
+        store.change(
+            "UPDATE engines SET stale_after = heartbeat_at - :term WHERE machine = :machine",
+            {"machine": machine, "term": LEASE_MS},
+        )
+
+
+def take_over(first: Machine, second: Machine) -> None:
+    """Let the first machine be out of reach until the second one takes its runs over."""
+    second.after_s(0)
+    expire(second.store, "first")
+    second.after_s(TERM_S)
+
+
+def test_a_machine_that_renews_its_lease_keeps_its_runs(first: Machine, second: Machine) -> None:
+    first.add("sync", "every 1h", lasts_s=300)
+    first.after_s(3600)
+
+    for _ in range(4):
+        second.after_s(TERM_S)
+        first.after_s(TERM_S)
+    first.after_s(MINUTE_S)
+
+    assert first.statuses("sync") == ["success"]
+
+
+def test_runs_of_a_machine_out_of_reach_are_interrupted(first: Machine, second: Machine) -> None:
+    first.add("sync", "every 1h", lasts_s=300)
+    first.after_s(3600)
+
+    take_over(first, second)
+
+    [run] = second.runs("sync")
+    assert (run.status, run.reason) == (Status.INTERRUPTED, "lost")
+    assert "lease" in (run.error_msg or "")
+
+
+def test_such_a_run_is_retried_only_if_its_schedule_says_so(
+    first: Machine, second: Machine
+) -> None:
+    first.add("again", "every 1h", lasts_s=300, retries=True)
+    first.after_s(3600)
+
+    take_over(first, second)
+    second.after_s(1)
+
+    assert second.statuses("again") == ["interrupted:lost", "running"]
+    assert second.live_bodies() == 1
+
+
+def test_nobody_is_judged_before_a_whole_term(first: Machine, second: Machine) -> None:
+    # If the server was away, the leases of all machines end while they reconnect.
+    first.add("sync", "every 1h", lasts_s=300)
+    first.after_s(3600)
+    expire(first.store, "first")
+
+    second.after_s(0)
+    second.after_s(TERM_S - 1)
+    early = second.statuses("sync")
+    second.after_s(TERM_S // 2)
+
+    assert (early, second.statuses("sync")) == (["running"], ["interrupted:lost"])
+
+
+def test_a_machine_that_comes_back_ends_the_runs_that_it_lost(
+    first: Machine, second: Machine
+) -> None:
+    first.add("sync", "every 1h", lasts_s=300)
+    first.after_s(3600)
+    take_over(first, second)
+
+    with pytest.raises(LeaseLost, match="could not reach this engine"):
+        first.after_s(TERM_S)
+    first.after_s(1)
+    first.after_s(1)
+
+    assert first.live_bodies() == 0
+    assert first.statuses("sync") == ["interrupted:lost"]
+    [event] = [one for one in first.events if one.kind is EventKind.TAKEN_OVER]
+    assert event.details == {"runs": 1, "on_lost": "end"}
+
+
+def test_it_can_leave_them_and_writes_nothing(url: str, tmp_path: Path, second: Machine) -> None:
+    first = Machine("first", url, tmp_path, on_lost=OnLost.LEAVE)
+    first.add("sync", "every 1h", lasts_s=300)
+    first.after_s(3600)
+    take_over(first, second)
+
+    with pytest.raises(LeaseLost):
+        first.after_s(TERM_S)
+    first.after_s(1)
+    assert first.live_bodies() == 1
+    first.after_s(300)
+
+    assert first.statuses("sync") == ["interrupted:lost"]
+    first.store.close()
+
+
+def test_a_machine_taken_for_dead_claims_nothing_until_it_registers_again(
+    first: Machine, second: Machine
+) -> None:
+    first.after_s(0)
+    second.after_s(TERM_S)
+    expire(second.store, "first")
+    second.after_s(TERM_S)
+    first.add("sync", "every 10s", lasts_s=1)
+
+    with pytest.raises(LeaseLost, match="lost its lease"):
+        first.after_s(10)  # Its lease is not due yet: the server refuses the claim.
+    refused = first.live_bodies(), first.statuses("sync")
+    first.after_s(1)
+
+    assert refused == (0, [])
+    assert first.statuses("sync") == ["running"]
+    assert first.live_bodies() == 1
+
+
+def test_a_heartbeat_wakes_no_other_engine(first: Machine, second: Machine) -> None:
+    first.after_s(0)
+    second.after_s(0)
+    mark = second.store.change_mark
+
+    first.after_s(TERM_S)
+
+    assert second.store.change_mark == mark
+
+
+def test_an_idle_engine_asks_the_server_twice_a_minute(
+    first: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first.after_s(0)
+    first.after_s(1)
+    asked = []
+    run = first.store.rows
+    monkeypatch.setattr(first.store, "rows", lambda *args: asked.append(args) or run(*args))
+
+    for _ in range(60):
+        assert first.engine.renew_in_ms is not None
+        first.world.clock.advance_ms(first.engine.renew_in_ms)
+        first.engine.has_changed()
+
+    minutes = (first.world.clock.now_ms() - START_MS) / 60_000
+    assert len(asked) <= 2 * minutes + 10  # every ten minutes, it looks for dead engines
+
+
+def test_a_machine_keeps_its_name_and_a_clone_gets_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = name_machine(tmp_path)
+    again = name_machine(tmp_path)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename="clone"))
+    clone = name_machine(tmp_path)
+
+    assert first == again
+    assert clone.startswith("clone/")
+    assert clone.rpartition("/")[2] != first.rpartition("/")[2]
