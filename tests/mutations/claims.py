@@ -72,8 +72,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="_advance_all",
-                old="next_plan_at = :plan AND next_run_at = :run AND revision",
-                new="revision",
+                old="state != [due.plan_ms, due.due_ms, due.revision]",
+                new="state[2:] != [due.revision]",
             ),
         ),
         hunt=Hunt(tests=(_CLAIMS,), says="test_the_second_engine_loses"),
@@ -83,7 +83,11 @@ ALL: tuple[Mutation, ...] = (
         guard="the revision that a claim must still find",
         proves=("I15", "13", "26"),
         edits=(
-            Edit(function="_advance_all", old="revision = :revision AND enabled", new="enabled"),
+            Edit(
+                function="_advance_all",
+                old="state != [due.plan_ms, due.due_ms, due.revision]",
+                new="state[:2] != [due.plan_ms, due.due_ms]",
+            ),
         ),
         hunt=Hunt(tests=(_CLAIMS,), says="test_an_edit_between_look_and_claim_wins"),
     ),
