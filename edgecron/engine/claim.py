@@ -264,7 +264,9 @@ class Claimer:
 
         Returns those of which nothing was reported because they were given back.
         """
-        silent = set()
+        silent: set[int] = set()
+        if not self._reserved_until_ms:
+            return silent
         for outcome in outcomes:
             has_started = outcome.started_ms is not None
             if self._leave_reserve(outcome.execution_id, has_started=has_started):

@@ -158,7 +158,8 @@ class EventReporter:
             self.report(EventKind.REQUEUED, one.execution_id, self._schedule_of(one), details)
         else:
             self.report_decided(one)
-        self._report_following(requeued.ended)
+        if requeued.ended is not None:
+            self._report_following(requeued.ended)
 
     def report_end(self, outcome: Outcome, schedule: str | None, ended: Ended | None) -> None:
         """Report a run's end, and what was decided with it.
@@ -170,18 +171,21 @@ class EventReporter:
         reason = outcome.reason if ended is None else ended.reason
         if reason is not None:
             details["reason"] = reason.value
-        for name in ("exit_code", "duration_ms", "error_msg"):
-            value = getattr(outcome, name)
-            if value is not None:
-                details[name] = value
+        if outcome.exit_code is not None:
+            details["exit_code"] = outcome.exit_code
+        if outcome.duration_ms is not None:
+            details["duration_ms"] = outcome.duration_ms
+        if outcome.error_msg is not None:
+            details["error_msg"] = outcome.error_msg
         kind = EventKind.LEASE_LOST if ended is None else EventKind.ENDED
         self.report(kind, outcome.execution_id, schedule, details, outcome)
-        self._report_following(ended)
+        if ended is not None:
+            self._report_following(ended)
 
-    def _report_following(self, ended: Ended | None) -> None:
-        for one in () if ended is None else ended.decided:
+    def _report_following(self, ended: Ended) -> None:
+        for one in ended.decided:
             self.report_decided(one)
-        for broken in () if ended is None else ended.broken:
+        for broken in ended.broken:
             self.report_broken(broken)
 
     def report_broken(self, one: Broken) -> None:

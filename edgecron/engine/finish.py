@@ -72,18 +72,19 @@ class Finishing:
         If it raises, the outcomes are kept for the next time.
         """
         outcomes = self._runners.outcomes[:_MOST_AT_ONCE]
-        is_synced = self._must_sync(outcomes)
+        unstarted = [one for one in outcomes if is_unstarted(one)]
+        ends = [one for one in outcomes if not is_unstarted(one)] if unstarted else outcomes
+        is_synced = bool(unstarted) or self._must_sync(ends)
+        given_back = [one for one in unstarted if Flag.GIVEN_BACK in one.flags]
         # A start must be safe: the next pass claims, in a transaction that is.
-        has_filled = (
-            may_fill and is_synced and not any(Flag.NOT_STARTED in one.flags for one in outcomes)
-        )
+        has_filled = may_fill and is_synced and len(given_back) == len(unstarted)
         # A run's start is reported before its end.
         silent = self._claimer.report_starts(outcomes)
         self._claimer.report()
         claimant = self._claimer.claimant() if has_filled else None
         done = self._store.finish_and_fill(
-            [self._as_kept(one) for one in outcomes if not is_unstarted(one)],
-            unstarted=[one for one in outcomes if Flag.GIVEN_BACK in one.flags],
+            [self._as_kept(one) for one in ends],
+            unstarted=given_back,
             claimant=claimant,
             now_ms=self._clock.now_ms(),
             is_synced=is_synced,
@@ -139,20 +140,20 @@ class Finishing:
             schedule = None if run is None else run.schedule
             self._events.report(EventKind.STALLED, one.execution_id, schedule)
 
-    def _must_sync(self, outcomes: Sequence[Outcome]) -> bool:
+    def _must_sync(self, ends: Sequence[Outcome]) -> bool:
         """Whether a power cut must not take these ends: the transaction waits for the disk."""
-        for one in outcomes:
+        for one in ends:
             run = self._runners.find(one.execution_id)
-            if is_unstarted(one) or run is None or run.durability is Durability.FULL:
+            if run is None or run.durability is Durability.FULL:
                 return True
         return self._store.has_queued()  # Their places go to runs that wait.
 
     def _as_kept(self, outcome: Outcome) -> Outcome:
         """Drop the output of a successful run if its schedule does not store it."""
+        if outcome.output is None or outcome.status is not Status.SUCCESS:
+            return outcome
         run = self._runners.find(outcome.execution_id)
         if run is None or run.durability is not Durability.VOLATILE or run.is_manual:
-            return outcome
-        if outcome.output is None or outcome.status is not Status.SUCCESS:
             return outcome
         return outcome._replace(output=None, flags=(*outcome.flags, Flag.OUTPUT_NOT_STORED))
 

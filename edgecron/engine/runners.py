@@ -260,6 +260,7 @@ class Runners:
         del self.outcomes[: len(outcomes)]
         settled: dict[str, list[str]] = {}
         schedules = []
+        now_ms = self._clock.monotonic_ms()
         for outcome in outcomes:
             run = self._runs.get(outcome.execution_id)
             # A run that was given back might have been claimed again, with another token.
@@ -271,7 +272,7 @@ class Runners:
                 supervisor_id = self.own.id if run is None else run.supervisor_id
                 settled.setdefault(supervisor_id, []).append(outcome.lease_token)
                 if outcome.started_ms is not None:
-                    self._reserve.note_end(self._clock.monotonic_ms())
+                    self._reserve.note_end(now_ms)
         for runner in self._runners():
             runner.acknowledge(settled.get(runner.supervisor_id, ()))
         return schedules
