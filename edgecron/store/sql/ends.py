@@ -34,28 +34,7 @@ from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.follow_ups import follow_up
 from edgecron.store.sql.manual_runs import KEPT_FLAGS, cancel_removed, withdraw
 from edgecron.store.sql.queue import fill
-from edgecron.store.sql.schedules import find_state
-
-
-def write_state(database: Connection, schedule_id: int, changes: Mapping[str, str | None]) -> None:
-    """Change the state of a schedule, inside the caller's transaction."""
-    gone = [key for key, value in changes.items() if value is None]
-    kept = [(key, value) for key, value in changes.items() if value is not None]
-    if gone:
-        database.change_many(
-            "DELETE FROM state WHERE schedule_id = :schedule AND key = :key",
-            [{"schedule": schedule_id, "key": key} for key in gone],
-        )
-    if kept:
-        # An invalid value must not prevent the end that it comes with.
-        database.change_many(
-            """INSERT INTO state (schedule_id, key, value)
-               SELECT :schedule, :key, :value WHERE json_valid(:value)
-               ON CONFLICT (schedule_id, key) DO UPDATE SET value = excluded.value
-                   WHERE state.value IS NOT excluded.value""",
-            [{"schedule": schedule_id, "key": key, "value": value} for key, value in kept],
-        )
-
+from edgecron.store.sql.schedules import find_state, write_state
 
 _END = f"""UPDATE executions SET status = :status, exit_code = :exit_code,
         reason = iif(:reason = 'request' AND flags LIKE '%"{REPLACED_MARK}"]', 'replaced', :reason),

@@ -365,6 +365,26 @@ def find_state(database: Connection, schedule_id: int) -> dict[str, str]:
     return dict(rows)
 
 
+def write_state(database: Connection, schedule_id: int, changes: Mapping[str, str | None]) -> None:
+    """Change the state of a schedule, inside the caller's transaction."""
+    gone = [key for key, value in changes.items() if value is None]
+    kept = [(key, value) for key, value in changes.items() if value is not None]
+    if gone:
+        database.change_many(
+            "DELETE FROM state WHERE schedule_id = :schedule AND key = :key",
+            [{"schedule": schedule_id, "key": key} for key in gone],
+        )
+    if kept:
+        # An invalid value must not prevent the end that it comes with.
+        database.change_many(
+            """INSERT INTO state (schedule_id, key, value)
+               SELECT :schedule, :key, :value WHERE json_valid(:value)
+               ON CONFLICT (schedule_id, key) DO UPDATE SET value = excluded.value
+                   WHERE state.value IS NOT excluded.value""",
+            [{"schedule": schedule_id, "key": key, "value": value} for key, value in kept],
+        )
+
+
 def count_state(database: Connection, schedule_id: int) -> int:
     """Count the keys of a schedule's state."""
     [(count,)] = database.rows(
