@@ -13,6 +13,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from unicodedata import category
 
+JOINER = "\u200d"  # between emoji that are one picture; harmless in what a person pastes
 _MOST_MARKS = 4  # on one letter: more of them reach into the lines above and below
 # Printable by their category, but invisible: joiners, fillers, an empty braille pattern.
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")

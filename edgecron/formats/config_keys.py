@@ -45,7 +45,7 @@ ACTIONS: dict[str, Action] = {
     "follow": Action(("f",), "follow the output of a live run"),
     "wrap": Action(("w",), "wrap long lines of output"),
     "timestamps": Action(("t",), "show when each line was printed"),
-    "copy": Action(("y",), "copy the selection"),
+    "copy": Action(("y",), "copy the selection, or the whole output"),
     "save": Action(("o",), "save the output to a file"),
     "pager": Action(("v",), "open the output in $PAGER"),
     "mark": Action(("space",), "mark or unmark a line; start a selection in output"),

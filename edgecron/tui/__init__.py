@@ -14,7 +14,8 @@
     machine_screen.py   the machine's other schedules
     notice_screen.py    notices and whether they were sent
     timeline.py         the next hours as a bar; how busy the coming week is
-    status.py           status line, banner, filter, details of the line under the cursor, keys
+    status.py           status line, banner, details of the line under the cursor, keys
+    list_filter.py      the filter of a list
 
     schedule_screen.py schedule_facts.py durations.py   one schedule; facts and changes; chart
     run_screen.py run_facts.py   one run, and the thread that follows its output; its facts

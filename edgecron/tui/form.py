@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
@@ -79,6 +80,8 @@ class ScheduleForm(QueryScreen[str | None]):
     ScheduleForm.-wide #preview { width: 2fr; height: 1fr; margin: 0 0 0 1; }
     """
 
+    AUTO_FOCUS = ""  # It would show the hint of the first field, whichever has the focus.
+
     app: DatabaseApp
 
     def __init__(
@@ -103,6 +106,7 @@ class ScheduleForm(QueryScreen[str | None]):
         self._rows = {key: self._row(field) for key, field in FIELDS.items()}
         self._refusal = ""  # why it was not saved, until the next change
         self._timer: Timer | None = None
+        self._passed: datetime | None = None  # a time of the preview that was asked again
 
     def compose(self) -> ComposeResult:
         yield TextLine(id="top")
@@ -201,16 +205,20 @@ class ScheduleForm(QueryScreen[str | None]):
             self._show_message(self._refusal)
         else:
             self._show_message(found.others, style="warn")
-        self._tick()
+        self.refresh_times()
 
-    def _tick(self) -> None:
+    def refresh_times(self) -> None:
         """Redraw distances, and again when their words change."""
         self.query_one(Preview).refresh()
         if self._timer is not None:
             self._timer.stop()
         if self._found is not None and self._found.times.fires:
-            away_s = (self._found.times.fires[0][0] - self.app.now()).total_seconds()
-            self._timer = self.set_timer(pace_of(max(0.0, away_s)), self._tick)
+            first = self._found.times.fires[0][0]
+            away_s = (first - self.app.now()).total_seconds()
+            if away_s <= 0 and first != self._passed:
+                self._passed = first
+                self._check()  # The next times begin after it.
+            self._timer = self.set_timer(pace_of(max(0.0, away_s)), self.refresh_times)
 
     # Showing.
 

@@ -15,7 +15,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from edgecron.base.safetext import clean
+from edgecron.base.safetext import JOINER, clean
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.form_check import FormCheck, TimeLine
 from edgecron.tui.form_fields import FieldKind, FormField
@@ -62,7 +62,7 @@ class FieldLines(TextArea):
         event.prevent_default()
         event.stop()
         text = "\n".join(event.text.splitlines()).replace("\t", _TAB)
-        self.replace(clean(text, keep="\n"), *self.selection)
+        self.replace(clean(text, keep=f"\n{JOINER}"), *self.selection)
 
     async def on_key(self, event: events.Key) -> None:
         # At the first and last line, the arrows go to the next field.

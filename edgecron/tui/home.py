@@ -11,17 +11,18 @@ from textual.containers import Container, Vertical
 from textual.timer import Timer
 
 from edgecron.base.errors import NotFound
+from edgecron.model.choices import ACTIVE
 from edgecron.model.listing import SortBy
 from edgecron.tui import run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.keys import bindings
+from edgecron.tui.list_filter import FilterLine
 from edgecron.tui.list_view import LineView, Targets
 from edgecron.tui.notice_screen import NoticeScreen
 from edgecron.tui.queries import DatabaseSource, ThrottledQuery
 from edgecron.tui.status import (
     Banner,
     Engines,
-    FilterLine,
     KeyLine,
     Overview,
     read_engines,
@@ -234,6 +235,8 @@ class HomeScreen(EditScreen[None]):
             run = self.runs.execution(line.key)
             if run is not None:
                 self._take_detail(run_detail(run, zone=self.app.zone, now=self.app.now()))
+                without = () if run.status in ACTIVE else ("cancel",)
+                self.query_one("#keys", KeyLine).show_place("runs", without=without)
         else:
 
             def take(spans: Sequence[Span]) -> None:

@@ -382,6 +382,11 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     def validate_cursor(self, cursor: int) -> int:
         return max(0, min(cursor, self.source.count - 1))
 
+    def on_hide(self, event: events.Hide) -> None:
+        # It may come when the list is already wanted again. Textual would take the focus away.
+        if self.has_focus:
+            event.prevent_default()
+
     def on_focus(self) -> None:
         self.refresh()
 

@@ -26,7 +26,7 @@ from edgecron.client import Client as LocalClient
 from edgecron.client.backup import partial_file, put_in_place, refuse_own
 from edgecron.client.following import Piece
 from edgecron.client.protocol import Client
-from edgecron.tui.action_screen import ActionScreen
+from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.dialogs import CheckResult, ConfirmDialog, Field, Lines, ShowCheck
 from edgecron.tui.output_text import whole_text
 from edgecron.tui.output_view import OutputView
@@ -125,7 +125,7 @@ def copy_with(command: tuple[str, ...], text: str) -> bool:
     return done.returncode == 0
 
 
-class ExportScreen(ActionScreen[None]):
+class ExportScreen(EditScreen[None]):
     """A screen with an output that can be copied, saved and paged."""
 
     execution_id: int
@@ -144,14 +144,16 @@ class ExportScreen(ActionScreen[None]):
     # To the clipboard.
 
     def action_copy(self) -> None:
-        selection, text = self.view.selection, self.view.selected_text()
-        if selection is None or not text:
-            self.app.show_notice(
-                "nothing selected: drag with the mouse, or press space, then j or k"
-            )
+        """Copy the selection; without one, the whole output."""
+        view = self.view
+        text = view.selected_text() or whole_text(view.printed)
+        if not text:
+            self.app.show_notice("nothing to copy: the run has printed nothing")
             return
-        what = count_words(selection.line_count, "line")
-        self.view.clear_selection()
+        count = view.count if view.selection is None else view.selection.line_count
+        what = count_words(count, "line")
+        if view.selection is not None:
+            view.clear_selection()
         is_short = fits_sequence(text)
         if is_short:
             self.app.copy_to_clipboard(text)

@@ -176,6 +176,9 @@ class RunScreen(ExportScreen):
         if not isinstance(error, NotFound):
             self.app.show_error(error)
 
+    def current_schedule(self) -> str | None:
+        return None if self.found is None else self.found.run.schedule
+
     def targets(self) -> Targets:
         names = () if self.found is None else (self.found.run.schedule,)
         return Targets(names=names, run_ids=(self.execution_id,))
@@ -206,11 +209,17 @@ class RunScreen(ExportScreen):
         if self.end is None:
             self.view.say_empty(_nothing_words(found, now=now, zone=zone))
         self._show_title()
+        self._show_keys()
         if self.end is None and changes_each_second(found):
             self._timer = self.set_timer(_TICK_S, self._tick)
 
     def on_descendant_focus(self) -> None:
-        self.query_one(KeyLine).show_place("run")
+        self._show_keys()
+
+    def _show_keys(self) -> None:
+        """Offer only what the run allows: one that has ended can't be followed or cancelled."""
+        without = () if self._is_live else ("follow", "cancel")
+        self.query_one(KeyLine).show_place("run", without=without)
 
     def on_screen_resume(self) -> None:
         self._tick()

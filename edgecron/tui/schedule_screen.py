@@ -136,6 +136,7 @@ class ScheduleScreen(EditScreen[None]):
         if found is None:
             words = f"there is no schedule {self.schedule_name!r}: it was removed"
             self.query_one("#ahead", Facts).show_rows([Cells(((f" {clean(words)}", "warn"),))])
+            self.set_focus(None)
             for name in ("#about", "#past"):
                 self.query_one(name).display = False
             return

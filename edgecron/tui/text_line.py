@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
-from edgecron.base.safetext import clean
+from edgecron.base.safetext import JOINER, clean
 from edgecron.base.values import NamedTuple
 from edgecron.tui.keys import bindings
 from edgecron.tui.themes import SHADES, TEXT_STYLES, TextStyle
@@ -242,7 +242,7 @@ class LineInput(Input):
         event.stop()
         lines = event.text.splitlines()
         if lines:
-            self.replace(clean(lines[0]), *self.selection)
+            self.replace(clean(lines[0], keep=JOINER), *self.selection)
 
 
 _LABEL = 16  # columns of a label with its gap

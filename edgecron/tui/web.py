@@ -47,6 +47,32 @@ _ASKS_FOR_TOKEN = """\
 """
 
 
+# The page of textual-serve has no title, takes a font from another site, and ignores keys before a
+# click.
+_FONT = re.compile(r'<link[^>]*href="https?://[^"]*"[^>]*>\s*')
+_HEAD = """<head>
+    <meta charset="utf-8">
+    <title>edgecron</title>
+    <style>
+      @font-face {
+        font-family: "Roboto Mono"; font-weight: 100 700;
+        src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf");
+      }
+    </style>
+    <script>
+      const focusTerminal = () => document.querySelector(".xterm-helper-textarea")?.focus();
+      addEventListener("focus", focusTerminal);
+      addEventListener("load", () => new MutationObserver(focusTerminal).observe(
+        document.body, {attributes: true, attributeFilter: ["class"]}));
+    </script>
+"""
+
+
+def mend_page(html: str) -> str:
+    """Give the page a title, fonts of this server only, and keys that work without a click."""
+    return _FONT.sub("", html).replace("<head>\n", _HEAD, 1)
+
+
 class WebAddress(NamedTuple):
     """A host, without brackets, and a port."""
 
@@ -171,6 +197,8 @@ def serve(
             task.add_done_callback(pages.discard)
         response = await handler(request)
         if not response.prepared:
+            if response.content_type == "text/html" and response.text:
+                response.text = mend_page(response.text)
             response.headers["Content-Security-Policy"] = _POLICY
         return response
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgecron.model.choices import Status
 from edgecron.tui.dialogs import Dialog
-from edgecron.tui.status import FilterLine
+from edgecron.tui.list_filter import FilterLine
 from tests.support.scene import Scene, make_scene
 from tests.tui.pilot import Seen, watch
 from tests.tui.snapshots import check_sizes

@@ -243,3 +243,42 @@ def test_what_is_gone_is_marked_no_more(client: Client, clock: FakeClock, key: s
         await seen.until(lambda: "marked" not in seen.text())
 
     watch(story, client.path, clock)
+
+
+def test_what_is_wrong_with_a_filter_leaves_room_to_write_it(
+    client: Client, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await filtered(seen, "job:backup colour:red")
+        shown = seen.text()
+        assert "/ job:backup colour:red" in shown
+        assert "✗ 'colour' is not a field to filter by" in shown
+        assert "reason, state and group" in " ".join(shown.split())
+
+    watch(story, client.path, clock, size=(80, 24))
+
+
+def test_only_an_active_run_can_be_cancelled(client: Client, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("3")
+        assert "x cancel" in seen.lines()[-1]
+        await seen.press("x")
+        assert "x cancel" not in seen.lines()[-1]
+
+    watch(story, client.path, clock, size=(120, 36))
+
+
+def test_a_notice_covers_no_more_than_the_lines_at_the_bottom(
+    client: Client, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        for key in ("question_mark", "ctrl+p"):
+            await seen.press("a", "escape", key)
+            before = seen.lines()
+            seen.app.show_notice("something happened\nand this is how to mend it")
+            await seen.settle()
+            assert seen.lines()[:-2] == before[:-2]
+            assert "something happened" in seen.lines()[-2]
+            await seen.press("escape")
+
+    watch(story, client.path, clock, size=(80, 24))

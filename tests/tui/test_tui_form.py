@@ -482,3 +482,38 @@ def test_hostile_text_is_shown_harmless_and_stays_as_it_is(scene: Scene) -> None
     made = schedule(scene, "evil").spec
     assert made.job.argv == ("echo", hostile)
     assert made.description == "a\\x1b[31mred    one"
+
+
+def test_the_hint_is_that_of_the_field_with_the_focus(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        assert seen.lines()[-2].startswith(" when: ")
+
+    edit(scene, "weather", tale)
+
+
+def test_a_time_that_has_passed_leaves_the_preview(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        assert re.search(r"in \d+s +Fri 2026-11-20 14:33:00", seen.text())
+        scene.clock.advance_ms(60_000)  # type: ignore[attr-defined]
+        await seen.resize((LARGE[0], LARGE[1] - 1))
+        form = seen.app.screen
+        assert isinstance(form, ScheduleForm)
+        form.refresh_times()
+        await seen.settle()
+        assert " ago" not in seen.text()
+        assert "14:33:00" not in seen.text()
+
+    edit(scene, "poll-inverter", tale)
+
+
+@pytest.mark.parametrize("name", ["👩\u200d💻 at work", "🏳\ufe0f\u200d🌈"])
+def test_emoji_of_several_parts_are_no_control_characters(scene: Scene, name: str) -> None:
+    async def tale(seen: Seen) -> None:
+        await fill(seen, name="report", when="every 1h", description=name, job="true")
+        assert told(seen, "description") == ""
+        await seen.press("ctrl+s")
+        assert not isinstance(seen.app.screen, ScheduleForm)
+
+    add(scene, tale)
+    with scene.client() as client:
+        assert client.schedule("report").spec.description == name

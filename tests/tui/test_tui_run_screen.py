@@ -17,6 +17,7 @@ from edgecron.model.choices import JobKind, Status
 from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
+from edgecron.tui.form import ScheduleForm
 from edgecron.tui.output_view import OutputView
 from edgecron.tui.run_screen import RunScreen
 from tests.support.engines import Place
@@ -148,7 +149,7 @@ def test_all_facts_look_as_they_were_drawn(scene: Scene) -> None:
 
 def test_the_bottom_line_names_the_keys_of_the_output(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
-        for key in ("esc back", "/ search", "f follow", "w wrap", "y copy", "o save", "i facts"):
+        for key in ("esc back", "/ search", "w wrap", "y copy", "o save", "i facts"):
             assert key in seen.lines()[-1]
 
     look_at(scene, LONG, story)
@@ -405,8 +406,6 @@ def test_what_is_selected_is_copied_to_the_terminal(
         monkeypatch.delenv(name, raising=False)
 
     async def story(seen: Seen) -> None:
-        await seen.press("y")
-        assert seen.told().startswith("nothing selected")
         await seen.press("space", "k", "y")
         assert seen.app.clipboard.splitlines()[-1] == "snapshot 3cc77ed4 saved"
         assert len(seen.app.clipboard.splitlines()) == 2
@@ -414,6 +413,42 @@ def test_what_is_selected_is_copied_to_the_terminal(
         assert screen_of(seen).view.selection is None
 
     look_at(scene, LONG, story)
+
+
+def test_without_a_selection_the_whole_output_is_copied(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", {})
+
+    async def story(seen: Seen) -> None:
+        await seen.press("y")
+        view = screen_of(seen).view
+        assert len(seen.app.clipboard.splitlines()) == view.count > 3
+        assert f"copied {view.count} lines" in seen.told()
+
+    look_at(scene, 80, story)
+
+
+def test_a_run_that_has_ended_is_neither_followed_nor_cancelled(scene: Scene) -> None:
+    async def ended(seen: Seen) -> None:
+        assert "follow" not in seen.lines()[-1]
+        assert "cancel" not in seen.lines()[-1]
+
+    async def running(seen: Seen) -> None:
+        assert "f follow" in seen.lines()[-1]
+        assert "x cancel" in seen.lines()[-1]
+
+    look_at(scene, 80, ended, size=(160, 48))
+    look_at(scene, 1673, running, size=(160, 48))
+
+
+def test_the_schedule_of_a_run_is_edited_from_its_screen(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("e")
+        assert isinstance(seen.app.screen, ScheduleForm)
+        assert seen.app.screen.texts["name"] == "backup-home"
+
+    look_at(scene, 80, story)
 
 
 def test_a_program_of_the_desktop_takes_the_copy_too(

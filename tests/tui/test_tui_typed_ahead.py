@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,3 +139,18 @@ def test_keys_after_the_one_for_the_form_are_for_the_form(scene: Scene) -> None:
         assert seen.app.screen.texts["name"] == "zap-x"
 
     watch(story, scene.path, scene.clock)
+
+
+@pytest.mark.parametrize("passes", range(0, 60, 4))
+def test_a_list_that_is_wanted_again_before_it_was_hidden_keeps_the_focus(
+    scene: Scene, passes: int
+) -> None:
+    async def story(seen: Seen) -> None:
+        seen.app.post_message(events.Key("2", "2"))
+        for _ in range(passes):
+            await asyncio.sleep(0)  # one pass of the event loop
+        seen.app.post_message(events.Key("1", "1"))
+        await seen.settle()
+        assert seen.app.focused is seen.app.screen.query_one("#schedules")
+
+    watch(story, scene.path, scene.clock, size=(80, 24))

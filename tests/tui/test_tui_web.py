@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -324,8 +325,7 @@ def test_a_browser_shows_it_and_its_keys_reach_it(tmp_path: Path) -> None:
                     in seen.find_element("css selector", "body").get_attribute("class")
                 )
             )
-            browser.find_element("css selector", ".xterm").click()
-            browser.find_element("css selector", "textarea").send_keys("q")
+            browser.switch_to.active_element.send_keys("q")
             WebDriverWait(browser, BOUND_S).until(
                 lambda seen: (
                     "-closed" in seen.find_element("css selector", "body").get_attribute("class")
@@ -333,3 +333,19 @@ def test_a_browser_shows_it_and_its_keys_reach_it(tmp_path: Path) -> None:
             )
         finally:
             browser.quit()
+
+
+def test_the_page_has_a_title_and_asks_no_other_site(tmp_path: Path) -> None:
+    async def story(place: str) -> str:
+        import aiohttp
+
+        async with aiohttp.ClientSession() as session, session.get(f"http://{place}/") as answer:
+            return await answer.text()
+
+    with served(tmp_path) as (place, _):
+        html = asyncio.run(asyncio.wait_for(story(place), BOUND_S))
+
+    assert "<title>edgecron</title>" in html
+    assert "googleapis" not in html
+    assert set(re.findall(r"https?://([^/\"']+)", html)) <= {place, "www.w3.org"}
+    assert ".focus()" in html
