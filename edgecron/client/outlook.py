@@ -355,7 +355,7 @@ class Outlooks(ScheduleChanges, Runs):
 
         Only the newest runs of schedules with very many are read. Raises InvalidInput.
         """
-        from edgecron.views.timeline import count_coming, excluded_days
+        from edgecron.views.busy import count_coming, excluded_days
 
         check_range("cells", cells, 1, _MOST_CELLS)
         since_ms, until_ms = to_ms(from_at), to_ms(until_at)

@@ -10,6 +10,7 @@
 
     home.py             the first screen: schedules, upcoming runs, past runs
     list_view.py        lists: lines, columns, the window and what it asks of a source
+    lanes.py            the timeline: schedules as lanes of runs
     schedule_list.py upcoming_list.py run_list.py   what the three lists show
     machine_screen.py   the machine's other schedules
     notice_screen.py    notices and whether they were sent

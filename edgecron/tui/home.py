@@ -13,7 +13,7 @@ from textual.timer import Timer
 from edgecron.base.errors import NotFound
 from edgecron.model.choices import ACTIVE
 from edgecron.model.listing import SortBy
-from edgecron.tui import run_list, schedule_list, upcoming_list
+from edgecron.tui import lanes, run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_filter import FilterLine
@@ -41,22 +41,33 @@ _PAUSE_S = 0.08  # after the cursor stopped, before details of its line are read
 _NARROW = 50  # columns; below, the tabs replace the name of the program
 # The columns of each list, and what an empty one says.
 _LISTS = {
+    "timeline": (lanes.COLUMNS, "no schedules yet: press a to add one"),
     "schedules": (schedule_list.COLUMNS, "no schedules yet: press a to add one"),
     "upcoming": (upcoming_list.COLUMNS, "no upcoming runs"),
     "runs": (run_list.COLUMNS, "no runs yet"),
 }
 _PANES = tuple(_LISTS)
+_FIRST = "schedules"
 
 
 class HomeScreen(EditScreen[None]):
     """Three lists of one database."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        "schedules", "upcoming", "runs", "scan", "notices", "simulate", "sort", "filter", "back"
+        "timeline",
+        "schedules",
+        "upcoming",
+        "runs",
+        "scan",
+        "notices",
+        "simulate",
+        "sort",
+        "filter",
+        "back",
     )
 
     def __init__(self) -> None:
-        super().__init__(classes=f"-{_PANES[0]}")
+        super().__init__(classes=f"-{_FIRST}")
         self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (140, "-wide")]
         self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (30, "-tall")]
         self._overview: Overview | None = None
@@ -68,7 +79,9 @@ class HomeScreen(EditScreen[None]):
         self.schedules = schedule_list.ScheduleSource(self, changed=lambda: self._show("schedules"))
         self.upcoming = upcoming_list.UpcomingSource(self, changed=self._show_upcoming)
         self.runs = run_list.RunSource(self, changed=lambda: self._show("runs"))
+        self.timeline = lanes.TimelineSource(self, changed=self._show_timeline)
         self._sources: Mapping[str, DatabaseSource[Any]] = {
+            "timeline": self.timeline,
             "schedules": self.schedules,
             "upcoming": self.upcoming,
             "runs": self.runs,
@@ -79,8 +92,14 @@ class HomeScreen(EditScreen[None]):
             for name, source in self._sources.items():
                 columns, empty = _LISTS[name]
                 with Vertical(id=f"{name}-pane", classes="pane"):
-                    view = LineView(source, columns, id=name, empty=empty)
+                    if source is self.timeline:
+                        view: LineView = lanes.TimelineView(self.timeline, id=name, empty=empty)
+                        yield lanes.SignLine(id="signs")
+                    else:
+                        view = LineView(source, columns, id=name, empty=empty)
                     yield view
+                    if name == "timeline":
+                        yield TextLine(id="timeline-note")
                     if name == "upcoming":
                         yield UpcomingBar(id="upcoming-bar")
                         yield WeekView(self, id="week")
@@ -94,13 +113,15 @@ class HomeScreen(EditScreen[None]):
             self.query_one(f"#{name}-pane").border_title = name.capitalize()
         self._show_order()
         self.screen_layout_refresh_signal.subscribe(self, self._check_sizes)
-        self._focus_list("schedules")
+        self._focus_list(_FIRST)
         self.query_one(Banner).show_trouble()
         self._tick()
         self.set_interval(_ENGINES_S, self._read_engines)
         self._read_all()
 
     def _read_all(self) -> None:
+        if self.has_class("-timeline"):
+            self.timeline.read()
         self.schedules.read()
         self.runs.read()
         self.upcoming.read()
@@ -130,15 +151,34 @@ class HomeScreen(EditScreen[None]):
             self._show_detail()
         self._tick()
 
+    def _show_timeline(self) -> None:
+        self._show("timeline")
+        self._show_signs()
+
+    def _show_signs(self) -> None:
+        """Show what concerns all lanes: above them the time and its signs, below a legend."""
+        view, source = self.query_one(lanes.TimelineView), self.timeline
+        signs = source.signs(self.upcoming.found.fires)
+        self.query_one(lanes.SignLine).show_signs(view, signs)
+        line = self.query_one("#timeline-note", TextLine)
+        note, right = lanes.note_lines(source, signs, keys=self._zoom_keys(), width=line.size.width)
+        line.show(*note, right=right)
+
+    def _zoom_keys(self) -> str:
+        labels = (self.app.label(action) for action in ("zoom_in", "zoom_out"))
+        return " ".join(filter(None, labels))
+
     def _show_upcoming(self) -> None:
         self._show("upcoming")
+        self._show_signs()
         app = self.app
         self.query_one(UpcomingBar).show_fires(self.upcoming.found, now=app.now(), zone=app.zone)
 
     def _show_overview(self, found: Overview) -> None:
         self._overview = found
         is_trusted = found.engines.is_clock_trusted
-        self.schedules.is_clock_trusted = self.upcoming.is_clock_trusted = is_trusted
+        for source in (self.timeline, self.schedules, self.upcoming):
+            source.is_clock_trusted = is_trusted
         self._tick()
 
     def _tick(self) -> None:
@@ -172,6 +212,10 @@ class HomeScreen(EditScreen[None]):
             part.check_size()
 
     # The list in front.
+
+    def action_timeline(self) -> None:
+        self._focus_list("timeline")
+        self.timeline.read()
 
     def action_schedules(self) -> None:
         self._focus_list("schedules")
@@ -231,6 +275,8 @@ class HomeScreen(EditScreen[None]):
         line, name = self.current_view().current(), self.current_schedule()
         if line is None or name is None:
             self._take_detail(())
+        elif self.current_source() is self.timeline and self.timeline.chosen is not None:
+            self._take_detail(((self.timeline.chosen_words(), ""),))
         elif self.current_source() is self.runs:
             run = self.runs.execution(line.key)
             if run is not None:
@@ -258,7 +304,8 @@ class HomeScreen(EditScreen[None]):
     def _show_tabs(self, current: str) -> None:
         is_narrow = self.size.width < _NARROW
         spans: list[Span] = [] if is_narrow else [(" edgecron ", "bold"), ("  ", "")]
-        for number, name in enumerate(_PANES, 1):
+        for name in _PANES:
+            number = self.app.label(name)
             style = "tab" if name == current else "dim"
             spans.append((f" {number} {name.capitalize()} ", f"{style}@screen.{name}"))
             spans.append((" ", ""))
@@ -270,7 +317,10 @@ class HomeScreen(EditScreen[None]):
         if self.app.screen is not self:
             return  # The key was pressed twice.
         name, line = self.current_schedule(), message.view.current()
-        if message.view.source is self.runs and line is not None:
+        run = self.timeline.chosen_run() if message.view.source is self.timeline else None
+        if run is not None:
+            self.open_run(run.run_id)
+        elif message.view.source is self.runs and line is not None:
             self.open_run(line.key)
         elif name is not None:
             self.open_schedule(name)
@@ -318,12 +368,12 @@ class HomeScreen(EditScreen[None]):
         focused = self.focused
         if isinstance(focused, LineView):
             return focused
-        name = next((name for name in _PANES if self.has_class(f"-{name}")), _PANES[0])
+        name = next((name for name in _PANES if self.has_class(f"-{name}")), _FIRST)
         return self.query_one(f"#{name}", LineView)
 
     def current_source(self) -> DatabaseSource[Any]:
         """Return the source of the list in front."""
-        return self._sources[self.current_view().id or _PANES[0]]
+        return self._sources[self.current_view().id or _FIRST]
 
     def filter_line_of(self, name: str) -> FilterLine:
         """Return the filter line of a list."""
@@ -332,6 +382,8 @@ class HomeScreen(EditScreen[None]):
     def action_back(self) -> None:
         """Remove the marks; if there are none, the filter."""
         view = self.current_view()
+        if isinstance(view, lanes.TimelineView) and view.clear_chosen():
+            return
         if not view.clear_marks() and view.id is not None:
             self.filter_line_of(view.id).clear()
 
@@ -396,8 +448,9 @@ class HomeScreen(EditScreen[None]):
         except NotFound as error:
             self.app.show_error(error)
             return
-        self._focus_list("schedules")
-        self.filter_line_of("schedules").clear()
-        self.query_one("#schedules", LineView).seek(found)
+        front = "timeline" if self.has_class("-timeline") else "schedules"
+        self._focus_list(front)
+        self.filter_line_of(front).clear()
+        self.query_one(f"#{front}", LineView).seek(found)
         if then is not None:
             then()

@@ -20,20 +20,24 @@ if TYPE_CHECKING:
     from textual.dom import DOMNode
     from textual.screen import Screen
 
-# Actions that exist only in outputs, or only in lists and forms. All others exist everywhere.
+# Actions that exist only in outputs, or only in lists and forms; of these, some only in one list.
+# All others exist everywhere.
 IN_OUTPUT = frozenset(
     {
         *("search_next", "search_previous", "follow", "wrap", "timestamps", "copy", "save"),
-        *("pager", "left", "right", "older_run", "newer_run", "facts"),
+        *("pager", "older_run", "newer_run", "facts"),
     }
 )
 IN_LISTS = frozenset(
     {
         *("open", "scan", "notices", "simulate", "span", "sort", "fields", "mark_all"),
         *("pause", "resume", "reschedule", "add", "add_form", "edit", "delete", "undo", "backfill"),
-        "changes",
+        *("changes", "zoom_in", "zoom_out", "earlier", "later", "present"),
     }
 )
+IN_TIMELINE = frozenset({"zoom_in", "zoom_out", "earlier", "later", "present"})
+IN_SIMULATION = frozenset({"span"})
+_APART = ((IN_OUTPUT, IN_LISTS), (IN_TIMELINE, IN_SIMULATION))
 
 _SECTION = "dashboard.keys"
 # Textual's names of letters, if they are not the Unicode name with underscores.
@@ -116,8 +120,8 @@ def _refuse_clashes(config: Config, configured: Mapping[str, tuple[str, ...]]) -
 
 def _share_a_place(one: str, other: str) -> bool:
     return one != other and not any(
-        one in here and other in there
-        for here, there in ((IN_OUTPUT, IN_LISTS), (IN_LISTS, IN_OUTPUT))
+        (one in here and other in there) or (other in here and one in there)
+        for here, there in _APART
     )
 
 

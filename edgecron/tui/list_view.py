@@ -360,15 +360,19 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         spans = [Segment(text, base + self.theme_style(style, on=on)) for text, style in cell]
         return [blank, *spans] if column.is_right else [*spans, blank]
 
-    def _heading(self, width: int, base: Style) -> Strip:
-        style = base + self.theme_style("heading")
-        cells = []
+    def titles(self) -> list[tuple[Span, ...]]:
+        """Return the headings of the columns; an arrow shows the order."""
+        found: list[tuple[Span, ...]] = []
         for at, column in enumerate(self.columns):
             title = column.title
             if self.sorted_by is not None and self.sorted_by[0] == at:
                 title = f"{title} {'▾' if self.sorted_by[1] else '▴'}".strip()
-            cells.append(((title, ""),))
-        segments = [Segment(" ", style), *self._segments(cells, style)]
+            found.append(((title, ""),))
+        return found
+
+    def _heading(self, width: int, base: Style) -> Strip:
+        style = base + self.theme_style("heading")
+        segments = [Segment(" ", style), *self._segments(self.titles(), style)]
         return Strip(segments).adjust_cell_length(width, style)
 
     # Moving the cursor, and marking.

@@ -223,8 +223,12 @@ def find_schedule_names(client: Client, text: str) -> list[str]:
 
 # The actions of each place, in the order of the help screen.
 _PLACES: dict[str, tuple[str, ...]] = {
-    "Move": ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back"),
+    "Move": (
+        *("up", "down", "top", "bottom", "page_up", "page_down", "left", "right"),
+        *("open", "back"),
+    ),
     "Views": (
+        "timeline",
         "schedules",
         "upcoming",
         "runs",
@@ -241,6 +245,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
         *("run", "pause", "resume", "reschedule", "cancel"),
         *("add", "add_form", "edit", "delete", "undo", "backfill"),
     ),
+    "In the timeline": ("zoom_in", "zoom_out", "earlier", "later", "present"),
     "Of a schedule": ("changes", "fields"),
     "In a run's output": tuple(action for action in ACTIONS if action in IN_OUTPUT),
     "Everywhere": ("palette", "help", "engine", "quit"),

@@ -238,6 +238,18 @@ def run_detail(run: Execution, *, zone: tzinfo, now: datetime) -> tuple[Span, ..
 _ALWAYS = ("help", "keys")
 _EVERYWHERE = (("quit", "quit"), ("palette", "all actions"))
 _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
+    "timeline": (
+        ("open", "details"),
+        ("left", "run before"),
+        ("right", "after"),
+        ("zoom_in", "zoom in"),
+        ("zoom_out", "out"),
+        ("earlier", "earlier"),
+        ("later", "later"),
+        ("run", "run now"),
+        ("add", "add"),
+        ("filter", "filter"),
+    ),
     "schedules": (
         ("open", "details"),
         ("run", "run now"),

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta, tzinfo
 from itertools import pairwise
 
-from edgecron.base.errors import SENSELESS
+from edgecron.base.errors import SENSELESS, InvalidInput
 from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple, dataclass
+from edgecron.model.listing import FireCell
 from edgecron.model.measures import Recurrence
+from edgecron.model.windows import parse_except
 from edgecron.planning.next_fire import WindowedTimes
 from edgecron.planning.simulation import Simulation
 from edgecron.planning.times import load_triggers
@@ -29,6 +31,8 @@ DAYS, HOURS = 7, 24
 _STEP_MS = 15 * 60_000  # clocks of every zone change at a multiple of this
 _MOST_LISTED = 5_000  # plan times; more are counted by hour, which takes 3 to 6 ms
 _MOST_KNOWN = 1024  # triggers whose counts are kept
+_DAY_MS = 86_400_000
+_EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +216,44 @@ def _limited(counts: list[int], left: int) -> list[int]:
         kept.append(min(count, max(left, 0)))
         left -= count
     return kept
+
+
+def count_coming(
+    recurring: Mapping[int, Recurrence], *, since_ms: int, cell_ms: int, cells: int, now_ms: int
+) -> dict[int, tuple[FireCell, ...]]:
+    """Count the plan times of schedules, by id, in the cells of a span from now on."""
+    first = max(0, (now_ms + 1 - since_ms) // cell_ms)
+    if first >= cells:
+        return {}
+    places = range(first, cells)
+    starts_ms = [since_ms + cell_ms * cell for cell in places]
+    starts_ms[0] = max(starts_ms[0], now_ms + 1)
+    week = Week(from_ms(now_ms).date(), starts_ms, since_ms + cell_ms * cells, list(places))
+    tally = WeekTally(week)
+    return {
+        each: tuple(
+            FireCell(cell, count)
+            for cell, count in zip(places, tally.count(one), strict=True)
+            if count
+        )
+        for each, one in recurring.items()
+    }
+
+
+def excluded_days(one: Recurrence | None, since_ms: int, until_ms: int) -> tuple[date, ...]:
+    """Return the days between two instants on which a schedule never fires."""
+    if one is None or one.except_days == "[]":
+        return ()
+    first, last = since_ms // _DAY_MS, until_ms // _DAY_MS
+    found: set[int] = set()
+    for text in json.loads(one.except_days):
+        try:
+            ranges = parse_except(text).days
+        except InvalidInput:
+            continue  # The list of schedules reports it.
+        for start, end in ranges:
+            found.update(range(max(start, first), min(end, last) + 1))
+    return tuple(_EPOCH + timedelta(days=day) for day in sorted(found))
 
 
 def busiest_words(found: Simulation, places: int | None, *, zone: tzinfo) -> str:

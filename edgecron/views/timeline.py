@@ -6,27 +6,23 @@ can tell them apart without colours.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from itertools import groupby
 from typing import Protocol
 
-from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import NamedTuple, dataclass
-from edgecron.model.listing import FireCell, Lane, RunCell
-from edgecron.model.measures import Recurrence
-from edgecron.model.windows import parse_except
+from edgecron.model.listing import Lane, RunCell
 from edgecron.triggers.tzif import DAY_S, Spans
 from edgecron.triggers.zones import zone_spans
-from edgecron.views.busy import Week, WeekTally
 from edgecron.views.phrases import count_words
 from edgecron.views.times import near_time, short_duration
 
 MINUTE_S, HOUR_S, WEEK_S = 60, 3600, 7 * DAY_S
 SPANS_S = (HOUR_S, 6 * HOUR_S, DAY_S, WEEK_S)
+DEFAULT_SPAN_S = DAY_S
 SPAN_WORDS: Mapping[int, str] = dict(
     zip(SPANS_S, ("1 hour", "6 hours", "24 hours", "7 days"), strict=True)
 )
@@ -38,19 +34,19 @@ _STEPS_S = (
 _LABEL_CELLS = 8  # from one label to the next, at least
 _MONDAY_S = 4 * DAY_S  # 1970-01-05
 _MOST_NAMES = 3
-_EPOCH = date(1970, 1, 1)
 
 Cell = tuple[str, str]
 NOTHING: Cell = (" ", "")
 DAY_RULE: Cell = ("┊", "faint")
 NOW_LINE: Cell = ("│", "now")
 UNREAD: Cell = ("·", "faint")
-DONE: Cell = ("▄", "done")
+DONE: Cell = ("▖", "done")  # narrower than a cell, so that neighbours are apart
+DONE_LONG: Cell = ("▄", "done")
 DONE_OFTEN: Cell = ("▂", "done")
 FAILED: Cell = ("✗", "bad")
 FAILING: Cell = ("▄", "bad")
 SKIPPED: Cell = ("–", "warn")
-RUNNING: Cell = ("▄", "busy")
+RUNNING: Cell = ("▆", "busy")
 EXPECTED: Cell = ("░", "busy")
 EXPECTED_END: Cell = ("▒", "busy")
 QUEUED: Cell = ("○", "wait")
@@ -78,18 +74,21 @@ class Axis:
         """Return the cell of an instant; negative or too large outside the span."""
         return (at_ms - self.since_ms) // self.cell_ms
 
-    def begin_ms(self, cell: int) -> int:
-        return self.since_ms + cell * self.cell_ms
+    def begin(self, cell: int) -> datetime:
+        """Return the first instant of a cell."""
+        return from_ms(self.since_ms + cell * self.cell_ms)
 
 
 def make_axis(span_s: int, cells: int, *, around_ms: int) -> Axis:
-    """Return an axis of at least this span, with an instant in its middle.
+    """Return an axis of at least this span, with an instant at five eighths of its length.
+
+    So a day shows the last night and the next one, whether people look in the morning or later.
 
     Cells begin at whole multiples of their length, so that they keep their places as time passes.
     """
     cells = max(cells, 1)
     cell_ms = -(-span_s // cells) * 1000
-    since_ms = (around_ms - cells // 2 * cell_ms) // cell_ms * cell_ms
+    since_ms = (around_ms - cells * 5 // 8 * cell_ms) // cell_ms * cell_ms
     return Axis(since_ms=since_ms, cell_ms=cell_ms, cells=cells)
 
 
@@ -122,7 +121,7 @@ class Scale:
 def scale_of(axis: Axis, zone: str | None) -> Scale:
     """Return the scale of an axis in a zone. Raises UnknownTimezone."""
     spans = zone_spans(zone, until_s=axis.until_ms // 1000 + DAY_S)
-    walls = [_wall_s(axis.begin_ms(cell) // 1000, spans) for cell in range(axis.cells + 1)]
+    walls = [_wall_s(to_ms(axis.begin(cell)) // 1000, spans) for cell in range(axis.cells + 1)]
     days = (
         cell
         for cell in range(1, axis.cells)
@@ -215,45 +214,7 @@ def excluded_signs(
             yield Sign(cell, at.astimezone(UTC), EXCLUDED_SIGN, text)
 
 
-def excluded_days(one: Recurrence | None, since_ms: int, until_ms: int) -> tuple[date, ...]:
-    """Return the days between two instants on which a schedule never fires."""
-    if one is None or one.except_days == "[]":
-        return ()
-    first, last = since_ms // 1000 // DAY_S, until_ms // 1000 // DAY_S
-    found: set[int] = set()
-    for text in json.loads(one.except_days):
-        try:
-            ranges = parse_except(text).days
-        except InvalidInput:
-            continue  # The list of schedules reports it.
-        for start, end in ranges:
-            found.update(range(max(start, first), min(end, last) + 1))
-    return tuple(_EPOCH + timedelta(days=day) for day in sorted(found))
-
-
 # Lanes.
-
-
-def count_coming(
-    recurring: Mapping[int, Recurrence], *, since_ms: int, cell_ms: int, cells: int, now_ms: int
-) -> dict[int, tuple[FireCell, ...]]:
-    """Count the plan times of schedules, by id, in the cells of a span from now on."""
-    first = max(0, (now_ms + 1 - since_ms) // cell_ms)
-    if first >= cells:
-        return {}
-    places = range(first, cells)
-    starts_ms = [since_ms + cell_ms * cell for cell in places]
-    starts_ms[0] = max(starts_ms[0], now_ms + 1)
-    week = Week(from_ms(now_ms).date(), starts_ms, since_ms + cell_ms * cells, list(places))
-    tally = WeekTally(week)
-    return {
-        each: tuple(
-            FireCell(cell, count)
-            for cell, count in zip(places, tally.count(one), strict=True)
-            if count
-        )
-        for each, one in recurring.items()
-    }
 
 
 def draw_lane(lane: Lane | None, axis: Axis, *, now_ms: int, days: Collection[int]) -> list[Cell]:
@@ -285,6 +246,8 @@ def _weight(run: RunCell) -> int:
 
 def _draw_runs(drawn: list[Cell], run: RunCell, lane: Lane, axis: Axis, now_ms: int) -> None:
     start, end = axis.cell_of(to_ms(run.first_at)), axis.cell_of(to_ms(run.last_at))
+    if run.running_since is not None:
+        end = axis.cell_of(now_ms)
     if end < 0 or start >= axis.cells:
         return
     if run.running_since is not None:
@@ -296,7 +259,7 @@ def _draw_runs(drawn: list[Cell], run: RunCell, lane: Lane, axis: Axis, now_ms: 
             _fill(drawn, max(last, end + 1), max(last, end + 1), EXPECTED_END)
     elif run.failed:
         if start < end:
-            _fill(drawn, start, end, FAILING if run.failed == run.runs else DONE)
+            _fill(drawn, start, end, FAILING if run.failed == run.runs else DONE_LONG)
         at = end if run.failed == run.runs and end < axis.cells else start
         _fill(drawn, at, at, FAILED)
     elif run.skipped == run.runs:
@@ -304,8 +267,8 @@ def _draw_runs(drawn: list[Cell], run: RunCell, lane: Lane, axis: Axis, now_ms: 
     elif run.active:
         _fill(drawn, start, start, QUEUED)
     else:
-        is_often = run.runs > 1 and start == end
-        _fill(drawn, start, end, DONE_OFTEN if is_often else DONE)
+        short = DONE if run.runs == 1 else DONE_OFTEN
+        _fill(drawn, start, end, short if start == end else DONE_LONG)
 
 
 def _fill(drawn: list[Cell], first: int, last: int, cell: Cell) -> None:
@@ -350,7 +313,7 @@ def next_cell(lane: Lane, cell: int, axis: Axis, *, step: int) -> int | None:
 
 def cell_words(lane: Lane, cell: int, axis: Axis, *, zone: tzinfo, now: datetime) -> str:
     """Say what a lane has in a cell."""
-    begin, end = from_ms(axis.begin_ms(cell)), from_ms(axis.begin_ms(cell + 1))
+    begin, end = axis.begin(cell), axis.begin(cell + 1)
     span = f"{near_time(begin, zone=zone, now=now)} to {end.astimezone(zone):%H:%M:%S}"
     run = find_run(lane, cell, axis)
     fires = next((fire.fires for fire in lane.fires if fire.cell == cell), 0)

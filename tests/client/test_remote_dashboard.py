@@ -41,6 +41,16 @@ def watch(story: Story, folder: Path) -> None:
         service.close()
 
 
+def test_the_timeline_of_a_server_shows_runs_to_come(tmp_path: Path) -> None:
+    async def story(seen: Seen, service: HttpService) -> None:
+        await seen.press("0")
+        await seen.until(lambda: "┈┈┈" in seen.text() and "24 hours" in seen.text())
+
+    with Client(tmp_path / "edge.db") as client:
+        client.add(make_spec("often", "every 1m"))
+    watch(story, tmp_path)
+
+
 def test_it_shows_schedules_and_what_others_change_of_them(tmp_path: Path) -> None:
     async def story(seen: Seen, service: HttpService) -> None:
         await seen.until(lambda: "backup" in seen.text())

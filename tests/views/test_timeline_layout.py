@@ -78,7 +78,7 @@ def letters(found: Lane | None, *, days: frozenset[int] = frozenset()) -> str:
     ("drawn", "expected"),
     [
         (lane(), "          │         "),
-        (lane(ran(-8)), "  ▄       │         "),
+        (lane(ran(-8)), "  ▖       │         "),
         (lane(ran(-8, took=3)), "  ▄▄▄▄    │         "),
         (lane(ran(-8, runs=5, took=0.5)), "  ▂       │         "),
         (lane(ran(-8, failed=1)), "  ✗       │         "),
@@ -86,13 +86,13 @@ def letters(found: Lane | None, *, days: frozenset[int] = frozenset()) -> str:
         (lane(ran(-8, runs=5, failed=2)), "  ✗       │         "),
         (lane(ran(-8, skipped=1)), "  –       │         "),
         (lane(ran(-1, active=1)), "         ○│         "),
-        (lane(ran(-3, took=3, active=1, running=True)), "       ▄▄▄▄         "),
+        (lane(ran(-3, took=3, active=1, running=True)), "       ▆▆▆▆         "),
         # It began before the span, and another one is beyond its end.
         (lane(ran(-14, took=6)), "▄▄▄       │         "),
         (lane(ran(-14, took=2), ran(30)), "          │         "),
         # A failure is drawn over the successes beside it.
         (lane(ran(-8, failed=1), ran(-9, took=3)), " ▄✗▄▄     │         "),
-        (lane(ran(-1), read_from=4), "····     ▄│         "),
+        (lane(ran(-1), read_from=4), "····     ▖│         "),
         (
             lane(fires=(FireCell(12, 1), FireCell(14, 3))),
             "          │ ╷ ┈     ",
@@ -111,20 +111,20 @@ def test_a_running_bar_shows_where_it_usually_ends() -> None:
     running = ran(-3, took=3, active=1, running=True)
     usual = lane(running, usual_ms=6 * 60_000)
 
-    assert letters(usual) == "       ▄▄▄▄░░▒      "
+    assert letters(usual) == "       ▆▆▆▆░░▒      "
     assert expected_end(usual) == NOW + 3 * MINUTE
-    assert letters(lane(running, usual_ms=60_000)) == "       ▄▄▄▄         "
+    assert letters(lane(running, usual_ms=60_000)) == "       ▆▆▆▆         "
     assert expected_end(lane(running)) is None
 
 
 @pytest.mark.parametrize("span_s", SPANS_S)
 @pytest.mark.parametrize("cells", [1, 7, 48, 131])
-def test_an_axis_holds_its_span_with_now_in_the_middle(span_s: int, cells: int) -> None:
+def test_an_axis_holds_its_span_with_now_at_five_eighths(span_s: int, cells: int) -> None:
     axis = make_axis(span_s, cells, around_ms=to_ms(NOW))
 
     assert axis.cells == cells
     assert 0 <= axis.cells * axis.cell_ms - span_s * 1000 < cells * 1000
-    assert axis.cell_of(to_ms(NOW)) in (cells // 2, cells // 2 - 1)
+    assert axis.cell_of(to_ms(NOW)) == cells * 5 // 8
     assert axis.since_ms % axis.cell_ms == 0
 
 
@@ -136,12 +136,12 @@ def test_cells_keep_their_places_while_time_passes_within_one() -> None:
 
 
 def test_labels_stand_at_round_local_times_and_days_have_a_rule() -> None:
-    axis = make_axis(DAY_S, 48, around_ms=to_ms(NOW))  # 13:00 there, so from 01:00 to 01:00
+    axis = make_axis(DAY_S, 48, around_ms=to_ms(NOW))  # 13:00 there, so from 22:00 to 22:00
 
     scale = scale_of(axis, "Europe/Berlin")
 
-    assert [label.text for label in scale.labels] == ["06:00", "12:00", "18:00"]
-    assert scale.days == {46}
+    assert [label.text for label in scale.labels] == ["Fri 20", "06:00", "12:00", "18:00"]
+    assert scale.days == {4}
     assert scale.changes == ()
 
 
@@ -151,7 +151,7 @@ def test_a_week_has_a_rule_for_each_midnight_and_names_its_days() -> None:
     scale = scale_of(axis, "Europe/Berlin")
 
     assert len(scale.days) == 7
-    assert [label.text for label in scale.labels][:2] == ["Wed 18", "Thu 19"]
+    assert [label.text for label in scale.labels][:2] == ["Tue 17", "Wed 18"]
 
 
 def test_a_clock_change_has_a_sign() -> None:
@@ -160,7 +160,7 @@ def test_a_clock_change_has_a_sign() -> None:
 
     [sign] = scale_of(axis, "Europe/Berlin").changes
 
-    assert sign == (24, change, "◆", "clocks go back from 03:00 to 02:00")
+    assert sign == (30, change, "◆", "clocks go back from 03:00 to 02:00")
 
 
 def test_starts_of_five_schedules_in_one_minute_have_a_sign() -> None:
