@@ -113,6 +113,7 @@ ROWS = {
     84: "the server is killed while engines fire",
     85: "the server's disk is full",
     86: "a foreign program keeps rows of the server locked",
+    87: "clocks of two machines differ by minutes",
 }
 
 NOT_CARRIED: dict[int, str] = {}

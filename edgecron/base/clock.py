@@ -58,6 +58,56 @@ class SystemClock:
         return _kernel_is_synchronised()
 
 
+class ServerTime:
+    """The wall time of another machine, as far as its answers show it: a Clock.
+
+    Elapsed time is this machine's. Until the first answer, so is wall time. Threads can share it.
+    """
+
+    def __init__(self, own: Clock) -> None:
+        self._own = own
+        self._ahead_ms: int | None = None  # of the time since this machine's boot
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the other machine has reported its time."""
+        return self._ahead_ms is not None
+
+    def note(self, now_ms: int, *, asked_ms: int | None = None) -> None:
+        """Take the time that an answer reports which has just come.
+
+        `asked_ms` is when it was requested, by the time since the boot. The clock never runs ahead
+        of the other machine's, and changes only if an answer contradicts it.
+        """
+        # By elapsed time: this machine's wall clock can be wrong, and can be set.
+        answered_ms = self._own.boottime_ms()
+        least_ms = now_ms - answered_ms
+        most_ms = least_ms if asked_ms is None else now_ms - asked_ms
+        known_ms = least_ms if self._ahead_ms is None else self._ahead_ms
+        self._ahead_ms = min(max(known_ms, least_ms), most_ms)
+
+    def own_ms(self, instant_ms: int) -> int:
+        """Return what this machine's wall clock shows at an instant."""
+        return self._own.now_ms() + instant_ms - self.now_ms()
+
+    def now_ms(self) -> int:
+        ahead_ms = self._ahead_ms
+        return self._own.now_ms() if ahead_ms is None else self._own.boottime_ms() + ahead_ms
+
+    def monotonic_ms(self) -> int:
+        return self._own.monotonic_ms()
+
+    def boottime_ms(self) -> int:
+        return self._own.boottime_ms()
+
+    def boot_id(self) -> str:
+        return self._own.boot_id()
+
+    def is_synchronised(self) -> bool | None:
+        """Whether wall time can be trusted: that of the other machine always."""
+        return True if self.is_known else self._own.is_synchronised()
+
+
 def now(clock: Clock) -> datetime:
     """Wall time of a clock as an aware UTC datetime."""
     return from_ms(clock.now_ms())

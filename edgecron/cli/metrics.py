@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from edgecron.base.clock import SystemClock
+from edgecron.base.clock import ServerTime, SystemClock
 from edgecron.base.errors import NotSupported, UsageError
 from edgecron.cli.files import write_file
 from edgecron.cli.session import Session
@@ -80,7 +80,6 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
     does not know `per_schedule`.
     """
     from edgecron.cli.server import connector_to
-    from edgecron.client.remote_server import ServerTime
 
     connector = connector_to(cli.config(), url, warn=cli.caution)
     with closing(connector.open(ServerTime(SystemClock()))) as connection:

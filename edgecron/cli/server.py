@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgecron.base.clock import SystemClock
+from edgecron.base.clock import ServerTime, SystemClock
 from edgecron.base.errors import NotSupported, UsageError
 from edgecron.base.files import read_token
-from edgecron.client.remote_server import ServerTime, read_server
+from edgecron.client.remote_server import read_server
 
 if TYPE_CHECKING:
     from edgecron.client.remote import RemoteClient

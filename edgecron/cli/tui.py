@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from edgecron.base.clock import Clock, SystemClock
+from edgecron.base.clock import Clock, ServerTime, SystemClock
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.files import read_token
 from edgecron.base.paths import is_root
@@ -176,7 +176,6 @@ def _openers(cli: Session) -> tuple[Callable[[], Client], Callable[[bool], Clien
     if url is not None:
         from edgecron.cli.server import connector_to
         from edgecron.client.remote import RemoteClient
-        from edgecron.client.remote_server import ServerTime
 
         connector, theirs = connector_to(cli.config(), url, warn=cli.caution), ServerTime(own)
 

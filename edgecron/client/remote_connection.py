@@ -16,6 +16,7 @@ from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from typing import Any
 
 from edgecron import __version__
+from edgecron.base.clock import ServerTime
 from edgecron.base.errors import (
     EdgecronError,
     InvalidInput,
@@ -27,7 +28,7 @@ from edgecron.base.errors import (
 from edgecron.base.units import parse_instant, to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client.remote_link import LOOK, NOT_KNOWN, Link, connection_error, judge
-from edgecron.client.remote_server import Server, ServerTime
+from edgecron.client.remote_server import Server
 from edgecron.client.resources import (
     TIME_HEADER,
     Request,

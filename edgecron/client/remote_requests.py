@@ -9,11 +9,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from edgecron.base.checks import check_name
-from edgecron.base.clock import Clock, SystemClock
+from edgecron.base.clock import Clock, ServerTime, SystemClock
 from edgecron.base.errors import InvalidName, NotFound
 from edgecron.base.units import format_duration_ms, from_ms
 from edgecron.client.protocol import Client
-from edgecron.client.remote_server import ServerTime
 from edgecron.client.resources import resource_types
 from edgecron.model.choices import Status
 from edgecron.model.listing import ALL_RUNS, Choice, RunChoice, RunPage

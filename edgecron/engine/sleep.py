@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from edgecron.base.clock import Clock
+from edgecron.base.clock import Clock, ServerTime
 from edgecron.engine.step import Engine
 from edgecron.model.engine import EngineInfo
 
@@ -54,10 +54,13 @@ class Lock(Protocol):
 class TimerSleeper:
     """Sleep on a timerfd of the realtime clock (Linux)."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._timer = _timerfd_create()
+        self._server_time = clock if isinstance(clock, ServerTime) else None
 
     def wait(self, fds: Iterable[int], *, until_ms: int | None) -> set[int]:
+        if until_ms is not None and self._server_time is not None:
+            until_ms = self._server_time.own_ms(until_ms)
         _timerfd_settime(self._timer, _FAR_MS if until_ms is None else min(until_ms, _FAR_MS))
         poller = select.poll()
         poller.register(self._timer, select.POLLIN)
@@ -128,7 +131,7 @@ def system_sleeper(clock: Clock) -> Sleeper:
     """Make the best sleeper of this system."""
     if sys.platform == "linux":
         try:
-            return TimerSleeper()
+            return TimerSleeper(clock)
         except (OSError, AttributeError):
             # A sandbox can forbid timers; naps cost a wake-up every 15 s and miss nothing.
             return NapSleeper(clock)

@@ -14,6 +14,7 @@ from edgecron.model.choices import Hold
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from edgecron.base.clock import Clock
     from edgecron.model.engine import EngineInfo, Offers
     from edgecron.model.run import Outcome, Reported, Stall
     from edgecron.model.schedule import ScheduleSpec
@@ -57,6 +58,9 @@ class Store(Protocol):
     @property
     def seed(self) -> bytes:
         """The random seed of this database, for jitter and `H`."""
+
+    def clock_for(self, own: Clock) -> Clock:
+        """The clock by which times are due: `own`, or that of the server of this database."""
 
     @property
     def change_mark(self) -> int:

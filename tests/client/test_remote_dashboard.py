@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from edgecron.base.clock import SystemClock
+from edgecron.base.clock import ServerTime, SystemClock
 from edgecron.client import Client
 from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector
-from edgecron.client.remote_server import ServerTime, read_server
+from edgecron.client.remote_server import read_server
 from edgecron.http.serving import HttpService, UnixPlace
 from tests.support.specs import make_spec
 from tests.tui.pilot import ZONE, CountingDashboard, Seen, run

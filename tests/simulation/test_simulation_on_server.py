@@ -23,6 +23,7 @@ from edgecron.store.sqlite.store import SqliteStore
 from tests.simulation.invariants import check
 from tests.simulation.test_simulation import SPECS, START_MS, model_of, spec
 from tests.simulation.world import World
+from tests.support.clock import FakeClock
 from tests.support.forms import tried
 from tests.support.places import fill
 from tests.support.specs import enqueue
@@ -30,6 +31,8 @@ from tests.support.stores import ServerStores
 from tests.support.tools import need_packages
 
 need_packages("psycopg")
+import psycopg  # noqa: E402
+
 from tests.support.postgres import PostgresServer, private_server  # noqa: E402
 from tests.support.wire import Cut, Wire  # noqa: E402
 
@@ -219,3 +222,58 @@ def test_a_server_without_room_on_its_disk_loses_no_fire() -> None:
 
         assert "trouble DatabaseFull" in world.trail
         assert len(world.bodies) > 10
+
+
+class TrueTime:
+    """The server's clock, and those of machines, which are wrong by so much."""
+
+    def __init__(self, world: World, url: str, *wrong_ms: int) -> None:
+        self._world = world
+        self._connection = psycopg.connect(url, autocommit=True)
+        self.machines = [FakeClock(START_MS + by_ms) for by_ms in wrong_ms]
+        self._show()
+
+    def advance_ms(self, duration_ms: int) -> None:
+        for clock in (self._world.clock, *self.machines):
+            clock.advance_ms(duration_ms)
+        self._show()
+
+    def _show(self) -> None:
+        self._connection.execute(
+            f"""CREATE OR REPLACE FUNCTION edgecron.server_ms() RETURNS bigint LANGUAGE sql
+                VOLATILE AS 'SELECT {self._world.clock.now_ms()}::bigint'""".encode()
+        )
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+_MINUTE_MS = 60_000
+
+
+@pytest.mark.failure(87)
+def test_machines_whose_clocks_are_wrong_by_minutes_fire_at_the_servers_time(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.create_database()
+    specs = (spec("plain", 30, lasts_s=1), spec("failing", 50, lasts_s=1, code=3, retries=1))
+    with (
+        a_world(ServerStores(url), specs, seed=0) as world,
+        closing(TrueTime(world, url, 7 * _MINUTE_MS, -9 * _MINUTE_MS)) as time,
+    ):
+        keys = [world.start_engine(own_clock=machine) for machine in time.machines]
+        for turn in range(120):
+            time.advance_ms(5000)
+            world.step(keys[turn % 2])
+            if turn == 50:
+                time.machines[0].step_ms(60 * _MINUTE_MS)  # set by a person
+
+        assert len(world.bodies) > 20
+        assert {body.plan_ms % 1000 for body in world.bodies} == {0}
+        late = [body.started_ms - body.due_ms for body in world.bodies]
+        assert min(late) >= 0
+        assert max(late) <= 10_000
+        fires = [(body.schedule, body.plan_ms, body.attempt) for body in world.bodies]
+        assert len(fires) == len(set(fires))
+        engines = {row[0] for row in world.look("SELECT engine_id FROM executions")}
+        assert len(engines - {None}) == 2

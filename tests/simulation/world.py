@@ -481,8 +481,12 @@ class World:
         retention: Retention = UNLIMITED,
         queues: tuple[str, ...] = (COMMAND_QUEUE,),
         offers: Collection[str] | None = None,
+        own_clock: FakeClock | None = None,
     ) -> str:
-        """A new engine process with its supervisor; its key."""
+        """A new engine process with its supervisor; its key.
+
+        On a machine of its own, the engine asks the store for the clock that decides.
+        """
         self.made += 1
         key = f"engine{self.made}"
         store = self._stores.open(now_ms=self.clock.now_ms())
@@ -497,7 +501,7 @@ class World:
             settings,
             EngineIdentity(key, self.made),
             store=CrashingStore(self, store, key),
-            clock=self.clock,
+            clock=self.clock if own_clock is None else store.clock_for(own_clock),
             others=SimEngines(self, key),
             runners=Runners(
                 lambda: self.start_runner(key, places=settings.places), clock=self.clock

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import parse_qsl, unquote
 
+from edgecron.base.clock import ServerTime
 from edgecron.base.errors import EdgecronError
 from edgecron.base.units import to_ms
 from edgecron.client import Client
 from edgecron.client.plain_forms import error_object
 from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector, ServerConnection
-from edgecron.client.remote_server import Server, ServerTime, read_server
+from edgecron.client.remote_server import Server, read_server
 from edgecron.client.resources import (
     API,
     KEY,

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from edgecron.base.clock import Clock, ServerTime
 from edgecron.base.errors import (
     DatabaseBusy,
     DatabaseDamaged,
@@ -77,6 +78,8 @@ class ServerDatabase(OwnConnection):
         self._url = url
         self._busy_wait_ms = round(busy_wait_s * 1000)
         self._own_changes = 0  # transactions of ours that have written
+        self._time: ServerTime | None = None
+        self._own_clock: Clock | None = None
         self._is_open = False  # a transaction
         self._has_written = False  # the open transaction
         with self._translated():
@@ -118,20 +121,31 @@ class ServerDatabase(OwnConnection):
     @property
     def change_mark(self) -> int:
         """A number that changes when another connection commits a change."""
-        found = self.row("SELECT changes, schema FROM versions")
+        asked_ms = self._asked_ms()
+        found = self.row("SELECT changes, schema, server_ms() FROM versions")
         assert found is not None
         self._check_version(found[1])
+        self._note_time(found[2], asked_ms)
         return self.mark_of(found[0])
 
     def mark_of(self, changes: int) -> int:
         """The change mark, of a count of all transactions that have written."""
         return changes - self._own_changes
 
-    def read_server_ms(self) -> int:
-        """The server's clock, in milliseconds since 1970."""
-        found = self.row("SELECT server_ms()")
-        assert found is not None
-        return int(found[0])
+    # The server's clock.
+
+    def clock_for(self, own: Clock) -> ServerTime:
+        """The clock of the server, as each transaction and each look for changes shows it."""
+        self._time, self._own_clock = ServerTime(own), own
+        _ = self.change_mark  # the first answer
+        return self._time
+
+    def _asked_ms(self) -> int:
+        return 0 if self._own_clock is None else self._own_clock.boottime_ms()
+
+    def _note_time(self, server_ms: int, asked_ms: int) -> None:
+        if self._time is not None:
+            self._time.note(server_ms, asked_ms=asked_ms)
 
     # Statements.
 
@@ -283,6 +297,7 @@ class ServerDatabase(OwnConnection):
 
     def _begin(self, connection: psycopg.Connection[Any], *, is_synced: bool) -> None:
         self._has_written = False
+        asked_ms = self._asked_ms()
         durability = "" if is_synced else "SET LOCAL synchronous_commit = off;"
         try:
             # Other programs hold locks of rows, too. 0 would wait without end.
@@ -293,12 +308,14 @@ class ServerDatabase(OwnConnection):
                     SELECT pg_try_advisory_xact_lock({_WRITERS}); {self._ask_version()}""",
             )
             self._was_locked = found[0] == (0,)
+            for _, server_ms in found[1:]:
+                self._note_time(server_ms, asked_ms)
             if self._was_locked:
                 self.lock_waits += 1
                 self._lock_failures += 1
                 _results(connection, f"SELECT pg_advisory_xact_lock({_WRITERS})")
                 found = [(), *_results(connection, self._ask_version())]
-            for (version,) in found[1:]:
+            for version, _ in found[1:]:
                 self._check_version(version)
         except BaseException:
             _roll_back(connection)
@@ -306,7 +323,7 @@ class ServerDatabase(OwnConnection):
 
     def _ask_version(self) -> str:
         """Ask under the lock, so that no other program changes the schema before we write."""
-        return "" if self._version is None else "SELECT schema FROM versions"
+        return "" if self._version is None else "SELECT schema, server_ms() FROM versions"
 
     def let_others_write(self) -> None:
         """Do nothing: the server gives its lock to the writer that has waited longest."""

@@ -23,7 +23,7 @@ CREATE OR REPLACE FUNCTION utc_text(ms bigint) RETURNS text LANGUAGE sql STABLE 
     SELECT to_char(to_timestamp(ms / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 CREATE OR REPLACE FUNCTION server_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 $$;
 
 CREATE OR REPLACE FUNCTION iif(boolean, anycompatible, anycompatible) RETURNS anycompatible

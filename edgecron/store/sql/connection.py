@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from edgecron.base.errors import DatabaseUnusable
 
 if TYPE_CHECKING:
+    from edgecron.base.clock import Clock
     from edgecron.base.errors import EdgecronError
 
 RESTORE = "to restore a backup: edgecron restore FILE"
@@ -93,7 +94,7 @@ class _RollBack(Exception):
 
 
 class OwnConnection(Connection):
-    """What the connections of all stores have in common."""
+    """Base of the connections of all stores."""
 
     def __init__(self, place: Path | str) -> None:
         """Connect to nothing yet. `place` is the database, as messages name it."""
@@ -105,6 +106,10 @@ class OwnConnection(Connection):
         self._seed_and_uuid: tuple[bytes, str] | None = None  # not read yet
         self._is_together = False
         self._was_locked = False
+
+    def clock_for(self, own: Clock) -> Clock:
+        """The clock by which times are due: `own`, or that of the server of this database."""
+        return own
 
     @property
     def seed(self) -> bytes:
