@@ -356,7 +356,7 @@ class Client(Outlooks, Backfills, ManualRuns):
         Of removed schedules of this name, also the last definition. Raises NotFound.
         """
         from edgecron.planning.retention import Forgotten
-        from edgecron.store.sql.old_definitions import forget
+        from edgecron.store.sql.old_rows import forget
 
         ids = self.store.find_ids_of_name(name) or [self.past_id(name)]
         found = [forget(self.store, one, is_trial=dry_run) for one in ids]

@@ -15,7 +15,7 @@ from edgecron.planning.retention import Kind, Reason, Removed, Retention, limits
 from edgecron.planning.times import compile_spec
 from edgecron.store.sql import retention
 from edgecron.store.sql.explanations import find_revision
-from edgecron.store.sql.old_definitions import forget
+from edgecron.store.sql.old_rows import forget
 from tests.store.store_bench import Bench, outcome_of
 from tests.support.specs import make_spec
 

@@ -20,7 +20,7 @@ from edgecron.planning.retention import (
     sum_of,
 )
 from edgecron.store.sql import notices, outbox
-from edgecron.store.sql.old_runs import remove_runs
+from edgecron.store.sql.old_rows import remove_runs
 from edgecron.store.sql.retention import prune as prune_slices
 from edgecron.store.sqlite.whole_file import repair_orphans
 from tests.store.store_bench import Bench, OpenStore, outcome_of

@@ -20,21 +20,19 @@ from edgecron.planning.retention import (
     batches_of,
 )
 from edgecron.store.sql.connection import Connection
-from edgecron.store.sql.old_definitions import (
+from edgecron.store.sql.old_rows import (
     MOST_ROWS,
+    STUB_BYTES,
+    OldRun,
     delete_owned,
     delete_schedules,
     find_forgettable,
-    find_unused,
-    remove_revisions,
-)
-from edgecron.store.sql.old_runs import (
-    STUB_BYTES,
-    OldRun,
     find_long_schedules,
     find_oldest_kept,
+    find_unused,
     output_pages,
     remove_outputs,
+    remove_revisions,
     remove_runs,
     run_pages,
 )
