@@ -7,7 +7,7 @@ from tests.support.edits import Edit, FileEdit
 from .hunts import CRASHES, EVERY_CALL, POLICIES, fails
 from .mutation import Hunt, Mutation
 
-# The trigger of the database, and what it is told from a planted one by.
+# The trigger of the database.
 _WHEN = "WHEN OLD.status NOT IN ('queued', 'running') AND"
 _NO_TRIGGER = (
     FileEdit(
@@ -15,7 +15,6 @@ _NO_TRIGGER = (
         old=f"{_WHEN} (",
         new=f"{_WHEN} FALSE AND (",
     ),
-    Edit(function="OWN_TRIGGERS", old=f"{_WHEN} (", new=f"{_WHEN} FALSE AND ("),
 )
 
 ALL: tuple[Mutation, ...] = (

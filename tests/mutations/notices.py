@@ -112,11 +112,6 @@ ALL: tuple[Mutation, ...] = (
                 old="NEW.status = 'queued'\n    ON CONFLICT",
                 new="FALSE\n    ON CONFLICT",
             ),
-            Edit(
-                function="OWN_TRIGGERS",
-                old="NEW.status = 'queued' ON CONFLICT",
-                new="FALSE\n    ON CONFLICT",
-            ),
         ),
         hunt=Hunt(
             tests=("tests/store/test_store_notices.py",),

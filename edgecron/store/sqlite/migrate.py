@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import apsw
@@ -85,90 +88,14 @@ END"""
 
 
 _DROP_EDITED = "DROP TRIGGER IF EXISTS schedules_edited"
-# The triggers of edgecron, with exactly the text that databases have.
-OWN_TRIGGERS = (
-    """CREATE TRIGGER executions_final BEFORE UPDATE ON executions
-WHEN OLD.status NOT IN ('queued', 'running') AND (
-    OLD.status = 'skipped' AND NEW.status = 'skipped' AND NEW.reason = OLD.reason
-    AND NEW.plan_at = OLD.plan_at AND NEW.fire_key = OLD.fire_key
-    AND NEW.missed_count > OLD.missed_count AND NEW.missed_to_at > OLD.missed_to_at) IS NOT TRUE
-BEGIN
-    SELECT RAISE(ABORT, 'a terminal execution does not change');
-END""",
-    """CREATE TRIGGER schedules_switched AFTER UPDATE OF enabled ON schedules
-WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL
-BEGIN
-    UPDATE schedules SET revision = revision + 1,
-        updated_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
-        next_plan_at = iif(enabled, next_plan_at, NULL),
-        next_run_at = iif(enabled, next_run_at, NULL),
-        next_source = iif(enabled, next_source, NULL)
-    WHERE id = NEW.id;
-    INSERT INTO schedule_changes (schedule_id, revision, at, act, origin, state)
-    SELECT id, revision, updated_at, iif(enabled, 'resume', 'pause'), 'sql',
-        json_object('enabled', json_array(OLD.enabled, enabled))
-    FROM schedules WHERE id = NEW.id;
-END""",
-    # Happenings for notices, in the transaction of the event, whichever program writes it.
-    """CREATE TRIGGER executions_noted AFTER UPDATE OF status, missed_count ON executions
-WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrupted')
-    OR NEW.status = 'skipped' AND NEW.reason IN ('misfire', 'condition')
-    OR NEW.status = 'success' AND (NEW.flags LIKE '%"stalled"%' OR EXISTS (
-        SELECT 1 FROM incidents WHERE schedule_id = NEW.schedule_id) OR EXISTS (
-        SELECT 1 FROM happenings WHERE schedule_id = NEW.schedule_id))
-    OR (NEW.status NOT IN ('queued', 'skipped') OR NEW.reason = 'declined')
-        AND EXISTS (SELECT 1 FROM notify_rules WHERE wants_runs))
-BEGIN
-    INSERT INTO happenings (at, status, schedule_id, execution_id)
-    VALUES (coalesce(NEW.finished_at, NEW.claimed_at),
-        iif(NEW.reason = 'declined', 'declined', NEW.status), NEW.schedule_id, NEW.id);
-END""",
-    """CREATE TRIGGER executions_noted_new AFTER INSERT ON executions
-WHEN NEW.status IN ('skipped', 'running') AND EXISTS (SELECT 1 FROM notify_rules)
-    AND (NEW.reason IN ('misfire', 'condition')
-        OR NEW.status = 'running' AND EXISTS (SELECT 1 FROM notify_rules WHERE wants_runs))
-BEGIN
-    INSERT INTO happenings (at, status, schedule_id, execution_id)
-    VALUES (coalesce(NEW.finished_at, NEW.claimed_at), NEW.status, NEW.schedule_id, NEW.id);
-END""",
-    """CREATE TRIGGER executions_watched_new AFTER INSERT ON executions
-WHEN NEW.status IN ('queued', 'running')
-    AND EXISTS (SELECT 1 FROM notify_rules WHERE late_ms > 0 OR slow_ms > 0)
-BEGIN
-    INSERT INTO watches (execution_id, event, at)
-    SELECT NEW.id, 'late', NEW.due_at + least_ms
-    FROM (SELECT min(late_ms) AS least_ms FROM notify_rules)
-    WHERE least_ms > 0 AND (NEW.status = 'queued' OR NEW.claimed_at - NEW.due_at >= least_ms);
-    INSERT INTO watches (execution_id, event, at)
-    SELECT NEW.id, 'slow', NEW.claimed_at + least_ms
-    FROM (SELECT min(slow_ms) AS least_ms FROM notify_rules)
-    WHERE least_ms > 0 AND NEW.status = 'running';
-END""",
-    """CREATE TRIGGER executions_watched AFTER UPDATE OF status ON executions
-WHEN NEW.status != OLD.status
-    AND EXISTS (SELECT 1 FROM notify_rules WHERE late_ms > 0 OR slow_ms > 0)
-BEGIN
-    DELETE FROM watches WHERE execution_id = NEW.id AND (NEW.status = 'queued' AND event = 'slow'
-        OR at > coalesce(NEW.finished_at, NEW.claimed_at));
-    INSERT INTO watches (execution_id, event, at)
-    SELECT NEW.id, 'late', NEW.due_at + least_ms
-    FROM (SELECT min(late_ms) AS least_ms FROM notify_rules)
-    WHERE least_ms > 0 AND NEW.status = 'queued'
-    ON CONFLICT (execution_id, event) DO NOTHING;
-    INSERT INTO watches (execution_id, event, at)
-    SELECT NEW.id, 'slow', NEW.claimed_at + least_ms
-    FROM (SELECT min(slow_ms) AS least_ms FROM notify_rules)
-    WHERE least_ms > 0 AND NEW.status = 'running';
-END""",
-    """CREATE TRIGGER engines_noted AFTER UPDATE OF stopped_at ON engines
-WHEN NEW.stopped_at IS NOT NULL AND OLD.stopped_at IS NULL
-    AND (OLD.queues != '[]' OR NEW.seen_at IS NOT NULL) AND EXISTS (SELECT 1 FROM notify_rules)
-BEGIN
-    INSERT INTO happenings (at, status, engine_id)
-    VALUES (NEW.stopped_at, iif(NEW.died, 'died', 'stopped'), NEW.id);
-END""",
-    _edited_trigger(),
-)
+_TRIGGER = re.compile(r"^CREATE TRIGGER .*?^END(?=;)", re.DOTALL | re.MULTILINE)
+
+
+@cache
+def own_triggers() -> list[str]:
+    """Return the triggers of edgecron, with exactly the text that databases have."""
+    return [*_TRIGGER.findall(read_sql("schema.sql")), _edited_trigger()]
+
 
 # The additions of the second script. Databases of version 1 that an unreleased edgecron created
 # have them already.
@@ -202,62 +129,20 @@ def migrate(database: Database, *, now_ms: int, seed: bytes | None = None) -> No
     database.expect_version(SCHEMA_VERSION)
 
 
-# Triggers that a migration has replaced, with exactly the text that older databases have.
-_FORMER_TRIGGERS = (
-    """CREATE TRIGGER schedules_switched AFTER UPDATE OF enabled ON schedules
-WHEN NEW.revision = OLD.revision AND NEW.deleted_at IS NULL
-BEGIN
-    UPDATE schedules SET revision = revision + 1,
-        updated_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
-        next_plan_at = iif(enabled, next_plan_at, NULL),
-        next_run_at = iif(enabled, next_run_at, NULL),
-        next_source = iif(enabled, next_source, NULL)
-    WHERE id = NEW.id;
-END""",
-    """CREATE TRIGGER executions_noted AFTER UPDATE OF status, missed_count ON executions
-WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrupted')
-    OR NEW.status = 'skipped' AND NEW.reason IN ('misfire', 'condition')
-    OR NEW.status = 'success' AND (EXISTS (
-        SELECT 1 FROM incidents WHERE schedule_id = NEW.schedule_id) OR EXISTS (
-        SELECT 1 FROM happenings WHERE schedule_id = NEW.schedule_id))
-    OR NEW.status NOT IN ('queued', 'skipped')
-        AND EXISTS (SELECT 1 FROM notify_rules WHERE wants_runs))
-BEGIN
-    INSERT INTO happenings (at, status, schedule_id, execution_id)
-    VALUES (coalesce(NEW.finished_at, NEW.claimed_at), NEW.status, NEW.schedule_id, NEW.id);
-END""",
-    """CREATE TRIGGER executions_noted AFTER UPDATE OF status, missed_count ON executions
-WHEN EXISTS (SELECT 1 FROM notify_rules) AND (NEW.status IN ('failed', 'interrupted')
-    OR NEW.status = 'skipped' AND NEW.reason IN ('misfire', 'condition')
-    OR NEW.status = 'success' AND (NEW.flags LIKE '%"stalled"%' OR EXISTS (
-        SELECT 1 FROM incidents WHERE schedule_id = NEW.schedule_id) OR EXISTS (
-        SELECT 1 FROM happenings WHERE schedule_id = NEW.schedule_id))
-    OR NEW.status NOT IN ('queued', 'skipped')
-        AND EXISTS (SELECT 1 FROM notify_rules WHERE wants_runs))
-BEGIN
-    INSERT INTO happenings (at, status, schedule_id, execution_id)
-    VALUES (coalesce(NEW.finished_at, NEW.claimed_at), NEW.status, NEW.schedule_id, NEW.id);
-END""",
-    """CREATE TRIGGER executions_watched AFTER UPDATE OF status ON executions
-WHEN NEW.status != OLD.status
-    AND EXISTS (SELECT 1 FROM notify_rules WHERE late_ms > 0 OR slow_ms > 0)
-BEGIN
-    DELETE FROM watches WHERE execution_id = NEW.id AND (NEW.status = 'queued' AND event = 'slow'
-        OR at > coalesce(NEW.finished_at, NEW.claimed_at));
-    INSERT INTO watches (execution_id, event, at)
-    SELECT NEW.id, 'slow', NEW.claimed_at + least_ms
-    FROM (SELECT min(slow_ms) AS least_ms FROM notify_rules)
-    WHERE least_ms > 0 AND NEW.status = 'running';
-END""",
-)
+def refuse_planted(database: Database, *, scripts: Iterable[str] = ()) -> None:
+    """Raise DatabaseUnusable for a trigger that is not edgecron's: our writes would run it.
 
-
-def refuse_planted(database: Database) -> None:
-    """Raise DatabaseUnusable for a trigger that is not edgecron's: our writes would run it."""
+    An older database has triggers of the scripts.
+    """
+    ours = own_triggers() + [
+        trigger
+        for script in scripts
+        for trigger in _TRIGGER.findall(read_sql("migrations", script))
+    ]
     planted = database.rows(
         """SELECT name FROM sqlite_schema WHERE type = 'trigger'
            AND (sql IS NULL OR sql NOT IN (SELECT value FROM json_each(:ours)))""",
-        {"ours": json.dumps(OWN_TRIGGERS + _FORMER_TRIGGERS)},
+        {"ours": json.dumps(ours)},
     )
     if planted:
         raise DatabaseUnusable(
@@ -275,7 +160,7 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
     if version > 0:
         # Its text depends on the columns of the version; it is created again below.
         database.change(_DROP_EDITED)
-        refuse_planted(database)
+        refuse_planted(database, scripts=SCRIPTS)
         first_step = _first_step(database, version)
         from edgecron.store.sqlite.whole_file import keep_copy
 
