@@ -223,16 +223,19 @@ def _start_words(cli: Session, client: Client, fire: UpcomingFire | None) -> str
 def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str, str]:
     """Say how an engine is doing, and its style."""
     info, see = state.info, f"see {cli.command('doctor')}"
+    pid = f"pid {info.pid} on {info.host}" if info.host else f"pid {info.pid}"
     if state.health is EngineHealth.STALLED:
-        return f"pid {info.pid} is stalled: {state.why}; its runs continue; {see}", "yellow"
+        return f"{pid} is stalled: {state.why}; its runs continue; {see}", "yellow"
+    if state.health is EngineHealth.GONE and info.is_stale:
+        return f"{pid} is out of reach; other engines record its runs as interrupted", "yellow"
     if state.health is EngineHealth.GONE:
-        return f"pid {info.pid} has died; the next engine recovers its runs", "yellow"
+        return f"{pid} has died; the next engine recovers its runs", "yellow"
     more = f"; {state.why}" if state.why else ""
     if not info.queues:
         # One that is stopping, or of `run --wait`.
         words = "takes no new runs, and stops when its runs end"
-        return f"pid {info.pid}, version {info.version}, {since}, {words}{more}", "yellow"
-    return f"pid {info.pid}, version {info.version}, {since}{more}", "green"
+        return f"{pid}, version {info.version}, {since}, {words}{more}", "yellow"
+    return f"{pid}, version {info.version}, {since}{more}", "green"
 
 
 def _left_words(client: Client, execution: Execution, states: list[EngineState]) -> str:
@@ -293,6 +296,7 @@ def _engine_object(state: EngineState) -> dict[str, Any]:
         "pid": state.info.pid,
         "version": state.info.version,
         "queues": list(state.info.queues),
+        "machine": state.info.host,
         "started_at": instant(state.info.started_at),
         "alive": state.is_alive,
         "stalled": state.is_stalled,

@@ -21,6 +21,7 @@ from edgecron.engine.recovery import recover
 from edgecron.engine.state_folder import (
     count_unheard,
     engine_lock_path,
+    find_machine,
     owner_of,
     ring_engine,
     ring_engines,
@@ -254,6 +255,11 @@ def find_state(
 ) -> EngineState:
     """The health of one engine; it has `bound_s` to read its doorbell."""
 
+    if info.machine not in (None, find_machine(state_dir)):
+        # Its process can't be seen from here: its lease shows whether it is alive.
+        health = EngineHealth.GONE if info.is_stale else EngineHealth.ALIVE
+        return EngineState(info=info, health=health)
+
     def is_overdue() -> bool:
         now_ms = clock.now_ms()
         offers = None if info.offers is None else frozenset(info.offers)
@@ -280,9 +286,14 @@ def end_run(row: RunningRow, state_dir: Path) -> None:
     """Ask the supervisor of a run to end it: TERM, the kill grace, KILL.
 
     A function of a program is asked by its engine, which is woken. The run's engine, or the next
-    one, records the end. Raises SupervisorUnavailable if the supervisor, or that engine, has gone,
-    and Conflict if the supervisor does not know the run yet.
+    one, records the end. On another machine, its engine has seen the request. Raises
+    SupervisorUnavailable if the supervisor, or that engine, has gone, and Conflict if the
+    supervisor does not know the run yet.
     """
+    if row.machine not in (None, find_machine(state_dir)):
+        if row.is_stale:
+            raise SupervisorUnavailable(f"the machine that runs {row.execution_id} is out of reach")
+        return
     if row.kind == JobKind.CALLABLE or row.supervisor_id == THREADS:
         key = row.engine_key
         if key is None or not lock_is_held(engine_lock_path(state_dir, key)):

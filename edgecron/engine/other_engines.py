@@ -19,7 +19,12 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.paths import list_names
 from edgecron.base.values import dataclass
-from edgecron.engine.state_folder import engine_lock_path, remove_dead_files, ring_engines
+from edgecron.engine.state_folder import (
+    engine_lock_path,
+    find_machine,
+    remove_dead_files,
+    ring_engines,
+)
 from edgecron.model.choices import Reason
 from edgecron.model.run import Outcome, Output
 from edgecron.store.contract import RunningRow
@@ -115,8 +120,7 @@ class OtherEngines(Protocol):
 class LocalEngines:
     """The engines of this machine, by the kernel's locks and the journals in a state folder.
 
-    `key` is that of our own engine, None if the caller is not an engine. `machine` is ours; None:
-    the database is a file, and all its engines run here.
+    `key` is that of our own engine, None if the caller is not an engine.
     """
 
     def __init__(
@@ -126,13 +130,12 @@ class LocalEngines:
         boot_id: str,
         key: str | None = None,
         clock: Clock | None = None,
-        machine: str | None = None,
     ) -> None:
         self._state_dir = state_dir
         self._boot_id = boot_id
         self._key = key
         self._clock = clock
-        self._own_machine = machine
+        self._own_machine = find_machine(state_dir)
 
     def is_elsewhere(self, machine: str | None) -> bool:
         return machine not in (None, self._own_machine)

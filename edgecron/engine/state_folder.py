@@ -195,19 +195,26 @@ def name_machine(state_dir: Path) -> str:
     that share the folder can see each other's locks. A cloned disk gets another random part with
     its host's own name.
     """
-    path = state_dir / "machine"
-    host = os.uname().nodename
-    with suppress(FileNotFoundError):
-        found = path.read_text(encoding="utf-8")
-        if found.partition("/")[0] == host:
-            return found
-        path.unlink(missing_ok=True)
+    found = find_machine(state_dir)
+    if found is not None:
+        return found
+    path, host = state_dir / "machine", os.uname().nodename
+    path.unlink(missing_ok=True)  # of another host
     new = state_dir / f"machine-{os.getpid()}.new"
     new.write_text(f"{host}/{os.urandom(8).hex()}", encoding="utf-8")
     with suppress(FileExistsError):  # Another process was faster.
         os.link(new, path)
     new.unlink()
     return path.read_text(encoding="utf-8")
+
+
+def find_machine(state_dir: Path) -> str | None:
+    """The name of this machine; None if no engine has run here, or the database is a file."""
+    try:
+        found = (state_dir / "machine").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    return found if found.partition("/")[0] == os.uname().nodename else None
 
 
 class EngineFiles:

@@ -78,6 +78,11 @@ class EngineInfo:
     is_stale: bool = False  # its lease has ended: its machine can't reach the database
 
     @property
+    def host(self) -> str | None:
+        """The name of its machine's host; None if all engines run on one machine."""
+        return None if self.machine is None else self.machine.partition("/")[0]
+
+    @property
     def written_per_day(self) -> int | None:
         """How many bytes it writes to disks in a day; None if unknown or too early to say."""
         if self.written_bytes is None or self.written_at is None:
