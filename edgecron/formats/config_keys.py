@@ -55,6 +55,7 @@ ACTIONS: dict[str, Action] = {
     "save": Action(("o",), "save the output to a file"),
     "pager": Action(("v",), "open the output in $PAGER"),
     "mark": Action(("space",), "mark or unmark a line; start a selection in output"),
+    "mark_range": Action(("v",), "mark lines from here on as the cursor moves, until `v`"),
     "mark_all": Action(("*",), "mark all lines, or unmark them"),
     "run": Action(("r",), "run now"),
     "pause": Action(("p",), "pause a schedule, with or without an end"),

@@ -26,6 +26,7 @@ from edgecron.views.times import local_time, spoken_time
 
 _MOST_READ = 50  # schedules that are read one by one before a question
 _MOST_NAMED = 3
+_MOST_LISTED = 12  # names of schedules that an action is for
 _EXAMPLE = "in 2h, 18:00, tomorrow 09:00, 2026-12-24 18:00"
 
 Now = Callable[[], datetime]
@@ -193,7 +194,7 @@ def removal_dialog(removal: Removal) -> Dialog[bool]:
         named = named_words(removal.dependents, most=_MOST_NAMED)
         words.append(f"Schedules after {what} will not run again: {named}.")
     if len(names) == 1:
-        return ConfirmDialog(title, words, yes="remove", is_danger=True)
+        return ConfirmDialog(title, words, yes="remove it", no="keep it", is_danger=True)
     number = str(len(names))
 
     def check(texts: tuple[str, ...], show: ShowCheck[bool]) -> None:
@@ -235,15 +236,28 @@ def cancel_dialog(runs: Sequence[Execution]) -> Dialog[bool]:
         title = f"Cancel run {runs[0].id} of {runs[0].schedule}?"
     else:
         title = f"Cancel {count_words(len(runs), 'run')}?"
-    words = ["All its processes get TERM, and KILL after the kill grace."]
-    if len(running) > 1:
-        words = ["All their processes get TERM, and KILL after the kill grace."]
+    whose = "their" if len(running) > 1 else "its"
+    words = []
+    if running:
+        words.append(f"All {whose} processes get TERM, and KILL after the kill grace.")
     if len(running) < len(runs):
         waiting = len(runs) - len(running)
         words.append(f"{count_words(waiting, 'queued run')} will not start.")
-    return ConfirmDialog(
-        title, words, yes="cancel it" if len(runs) == 1 else "cancel them", is_danger=True
-    )
+    if len(runs) == 1:
+        return ConfirmDialog(title, words, yes="cancel the run", no="let it run", is_danger=True)
+    yes = f"cancel {count_words(len(runs), 'run')}"
+    return ConfirmDialog(title, words, yes=yes, no="let them run", is_danger=True)
+
+
+def bulk_dialog(verb: str, names: Sequence[str], *, runs: int = 0) -> Dialog[bool]:
+    """Ask whether to act on several schedules; `runs` of them were marked instead of schedules."""
+    many = names_words(names)
+    words = [named_words(names, most=_MOST_LISTED)]
+    if runs:
+        verb_of = "belongs" if runs == 1 else "belong"
+        words.append(f"{count_words(runs, 'marked run')} {verb_of} to them. Each runs once.")
+    title = f"{verb[0].upper()}{verb[1:]} {many}?"
+    return ConfirmDialog(title, words, yes=f"{verb} {many}")
 
 
 def backfill_dialog(

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from threading import Event
 from typing import Any, TypeVar
 
 from edgecron.base.errors import EdgecronError, NotFound
@@ -15,6 +16,7 @@ from edgecron.model.choices import Status
 from edgecron.tui.action_dialogs import (
     TimeRange,
     backfill_dialog,
+    bulk_dialog,
     cancel_dialog,
     check_backfill,
     pause_dialog,
@@ -26,6 +28,7 @@ from edgecron.tui.action_dialogs import (
     reschedule_dialog,
 )
 from edgecron.tui.actions import Actions, Report, act_on_each, names_of
+from edgecron.tui.database_app import Made
 from edgecron.tui.dialogs import Dialog, ShowCheck
 from edgecron.tui.list_view import Targets
 from edgecron.tui.queries import QueryScreen
@@ -33,7 +36,6 @@ from edgecron.views.phrases import count_words, error_words
 
 T = TypeVar("T")
 
-_LEAST_WITH_PROGRESS = 20  # targets; for fewer, progress is not shown
 _STEPS = 100  # progress messages, at most
 _numbers = count(1)
 
@@ -41,21 +43,23 @@ _numbers = count(1)
 class ActionWords(NamedTuple):
     """Words for an action: its verb, present and past forms, and the noun of its targets."""
 
+    key: str
     verb: str
     present: str
     past: str
     noun: str = "schedule"
 
 
+_PLAIN = ("run", "resume")  # actions that ask nothing about one line
 _WORDS = {
-    "run": ActionWords("run", "starting", "started"),
-    "pause": ActionWords("pause", "pausing", "paused"),
-    "resume": ActionWords("resume", "resuming", "resumed"),
-    "reschedule": ActionWords("move", "moving", "moved the next run of"),
-    "cancel": ActionWords("cancel", "cancelling", "cancelled", "run"),
-    "delete": ActionWords("remove", "removing", "removed"),
-    "undo": ActionWords("undo", "undoing", "undid the last change of"),
-    "backfill": ActionWords("backfill", "backfilling", "backfilled"),
+    "run": ActionWords("run", "run", "starting", "started"),
+    "pause": ActionWords("pause", "pause", "pausing", "paused"),
+    "resume": ActionWords("resume", "resume", "resuming", "resumed"),
+    "reschedule": ActionWords("reschedule", "move", "moving", "moved the next run of"),
+    "cancel": ActionWords("cancel", "cancel", "cancelling", "cancelled", "run"),
+    "delete": ActionWords("delete", "remove", "removing", "removed"),
+    "undo": ActionWords("undo", "undo", "undoing", "undid the last change of"),
+    "backfill": ActionWords("backfill", "backfill", "backfilling", "backfilled"),
 }
 
 
@@ -69,15 +73,13 @@ def begin(
     """Begin an action of a screen; `clear_marks` is called if it was done to any target."""
     flow = _Flow(screen, name, clear_marks)
     if name == "undo":
-        flow.undo()
+        flow.begin_undo()
     elif targets is None:
         flow.warn(f"select a line first: nothing here to {flow.words.verb}")
     elif name == "delete" and targets.run_ids:
         flow.warn("you can't remove single runs: retention removes old runs")
-    elif name == "run":
-        flow.act(lambda client: _names_to_run(client, targets), Actions.run_now)
-    elif name == "resume":
-        flow.act(lambda client: names_of(client, targets), Actions.resume)
+    elif name in _PLAIN and targets.size == 1:
+        flow.act_plainly(targets)
     else:
         screen.prepare(flow.ask(_QUESTIONS[name], targets))
 
@@ -103,12 +105,23 @@ class _Flow:
         self.clear_marks = clear_marks
         self.words = _WORDS[name]
 
-    async def ask(
-        self, question: Callable[[_Flow, Targets], Awaitable[None]], targets: Targets
-    ) -> None:
+    async def ask(self, question: Callable[[_Flow, T], Awaitable[None]], targets: T) -> None:
         """Ask a question, and act on its answer."""
         with suppress(_Left):
             await question(self, targets)
+
+    async def do_plainly(self, targets: Targets) -> None:
+        names = await self._read(targets, names_of)
+        if len(names) > 1:
+            await self._answer(bulk_dialog(self.words.verb, names, runs=len(targets.run_ids)))
+        self.act_plainly(Targets(names=names))
+
+    def act_plainly(self, targets: Targets) -> None:
+        """Run or resume without a question."""
+        if self.words.key == "run":
+            self.act(lambda client: _names_to_run(client, targets), Actions.run_now)
+        else:
+            self.act(lambda client: names_of(client, targets), Actions.resume)
 
     async def pause(self, targets: Targets) -> None:
         app, names = self.app, await self._read(targets, names_of)
@@ -129,7 +142,7 @@ class _Flow:
         if not runs:
             self.warn(found.why_none)
             return
-        if any(run.status is Status.RUNNING for run in runs):
+        if len(runs) > 1 or runs[0].status is Status.RUNNING:
             await self._answer(cancel_dialog(runs))
         self.act(lambda _: [run.id for run in runs], Actions.cancel)
 
@@ -152,9 +165,18 @@ class _Flow:
         span = await self._answer(dialog)
         self.act(lambda _: found.names, lambda actions, name: actions.backfill(name, span=span))
 
-    def undo(self) -> None:
-        changed, self.app.changed = self.app.changed, ()
-        if changed:
+    async def undo(self, changed: Sequence[Made]) -> None:
+        names = [made.name for made in changed]
+        await self._answer(bulk_dialog("undo the last change of", names))
+        self.app.changed = ()
+        self.act(lambda _: changed, Actions.undo)
+
+    def begin_undo(self) -> None:
+        changed = self.app.changed
+        if len(changed) > 1:
+            self.screen.prepare(self.ask(_Flow.undo, changed))
+        elif changed:
+            self.app.changed = ()
             self.act(lambda _: changed, Actions.undo)
         else:
             self.warn(
@@ -190,20 +212,33 @@ class _Flow:
         self, targets_of: Callable[[Client], Sequence[T]], act: Callable[[Actions, T], str]
     ) -> None:
         """Act on each target on the writer's thread; show the progress and the outcome."""
-        app = self.app
+        app, stop = self.app, Event()
 
         def progress(done: int, total: int) -> None:
-            if total >= _LEAST_WITH_PROGRESS and done % max(1, total // _STEPS) == 0:
+            if done % max(1, total // _STEPS) == 0 and 1 < total != done:
                 words = f"{self.words.present} {done:,} of {total:,} ..."
-                app.deliver(partial(app.show_progress, words))
+                app.deliver(partial(show_progress, words))
+
+        def show_progress(words: str) -> None:
+            if stop not in app.stops:
+                app.stops.append(stop)
+            app.show_progress("stopping ..." if stop.is_set() else words)
+
+        def end_progress() -> None:
+            if stop in app.stops:
+                app.stops.remove(stop)
+            app.show_progress("")
 
         def write(client: Client) -> Report:
             targets = targets_of(client)
-            return act_on_each(client, targets, act, zone=app.zone, progress=progress)
+            progress(0, len(targets))
+            return act_on_each(
+                client, targets, act, zone=app.zone, progress=progress, is_stopped=stop.is_set
+            )
 
         def done(report: Report) -> None:
-            app.show_progress("")
-            is_fine = not (report.failed or report.waiting)
+            end_progress()
+            is_fine = not (report.failed or report.waiting or report.left)
             app.changed = report.changed or app.changed
             words = report_words(
                 report, self.words, engine_key=app.label("engine"), undo_key=app.label("undo")
@@ -214,7 +249,7 @@ class _Flow:
             app.post_changed()
 
         def refused(error: EdgecronError) -> None:
-            app.show_progress("")
+            end_progress()
             app.show_error(error)
 
         # A topic of its own: a later action must not replace this one.
@@ -222,6 +257,7 @@ class _Flow:
 
 
 _QUESTIONS = {
+    **dict.fromkeys(_PLAIN, _Flow.do_plainly),
     "pause": _Flow.pause,
     "reschedule": _Flow.reschedule,
     "cancel": _Flow.cancel,
@@ -247,6 +283,8 @@ def report_words(
     more = report.failed - len(report.errors)
     if more > 0:
         parts.append(f"and {more:,} more")
+    if report.left:
+        parts.append(f"stopped: {count_words(report.left, action.noun)} left as before")
     for words in report.waiting:
         if words:
             parts.append(words)

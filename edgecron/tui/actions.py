@@ -63,8 +63,9 @@ class Report(NamedTuple):
     """The outcome of an action.
 
     `message` describes the first of `done` targets, or all of them if `is_summed`. `errors` are the
-    first errors of `failed` targets. `waiting` says why no running engine takes what was queued;
-    '' stands for commands. `changed` are the changes that can be undone.
+    first errors of `failed` targets. `left` targets were not reached before a stop. `waiting` says
+    why no running engine takes what was queued; '' stands for commands. `changed` are the changes
+    that can be undone.
     """
 
     done: int = 0
@@ -74,6 +75,7 @@ class Report(NamedTuple):
     waiting: tuple[str, ...] = ()
     is_summed: bool = False
     changed: tuple[Made, ...] = ()
+    left: int = 0
 
 
 def names_of(client: Client, targets: Targets) -> tuple[str, ...]:
@@ -204,15 +206,20 @@ def act_on_each(
     *,
     zone: tzinfo,
     progress: Progress,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """Act on one target after the other, and report the outcome.
+    """Act on one target after the other, and report the outcome. `is_stopped` is asked before each.
 
     An unusable database ends the loop. If no target was done, its error is raised.
     """
     actions = Actions(client, zone)
     message, done, failed = "", 0, 0
     errors: list[EdgecronError] = []
+    left = 0
     for number, target in enumerate(targets, 1):
+        if is_stopped():
+            left = len(targets) - number + 1
+            break
         try:
             words = act(actions, target)
         except QueryInterrupted:
@@ -242,6 +249,7 @@ def act_on_each(
         waiting=_waiting_words(client, actions.queued),
         is_summed=is_summed,
         changed=tuple(actions.changed),
+        left=left,
     )
 
 

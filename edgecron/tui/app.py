@@ -21,7 +21,7 @@ from textual.color import Color
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import EdgecronError
@@ -130,6 +130,8 @@ class Dashboard(DatabaseApp):
         *bindings("help", "palette", "quit", "engine"),
         # The same in every terminal program: no key that the configuration can change.
         Binding("ctrl+z", "suspend_process", show=False),
+        # With priority: a list would take it as the key for going back.
+        Binding("escape", "stop_act", show=False, priority=True),
     ]
 
     def __init__(
@@ -207,9 +209,11 @@ class Dashboard(DatabaseApp):
             self.push_screen(TooSmall())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Allow only leaving while the terminal is too small."""
+        """Allow only leaving while the terminal is too small; stopping if something can stop."""
         if isinstance(self.screen, TooSmall):
             return action in _ALLOWED_IF_TOO_SMALL
+        if action == "stop_act":
+            return bool(self.stops) and not isinstance(self.screen, ModalScreen)
         return super().check_action(action, parameters)
 
     def on_unmount(self) -> None:
@@ -274,7 +278,8 @@ class Dashboard(DatabaseApp):
             from edgecron.tui.dialogs import ConfirmDialog
 
             question = "Stop this dashboard's engine?"
-            self.push_screen(ConfirmDialog(question, _STOPPING, yes="stop it"), self._stop_engine)
+            dialog = ConfirmDialog(question, _STOPPING, yes="stop it", no="keep it running")
+            self.push_screen(dialog, self._stop_engine)
 
     def start_engine(self) -> None:
         """Start an engine that ends with the dashboard."""

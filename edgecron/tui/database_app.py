@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 from textual.driver import Driver
@@ -83,6 +84,7 @@ class DatabaseApp(TypedAheadApp):
         self.crash: BaseException | None = None
         self._read_trouble: EdgecronError | None = None
         self._write_trouble: EdgecronError | None = None
+        self.stops: list[Event] = []  # of actions on several lines; set to stop them
         self._lock_waits = 0
         self._is_watching_lock = False
         self._reader = DatabaseThread(
@@ -270,6 +272,11 @@ class DatabaseApp(TypedAheadApp):
         """Show progress instead of the key line; empty words bring the keys back."""
         self.progress = words
 
+    def action_stop_act(self) -> None:
+        """Stop the actions on many lines before their next one."""
+        for stop in self.stops:
+            stop.set()
+
     def leave(self) -> None:
         """End the application. If an action is not finished, ask first; a second call insists."""
         unfinished = self.progress or (
@@ -286,7 +293,8 @@ class DatabaseApp(TypedAheadApp):
 
         self._is_leaving = True
         words = (clean(unfinished), "Changes that are not done yet may be lost.")
-        self.push_screen(ConfirmDialog("Leave now?", words, yes="leave", is_danger=True), answered)
+        dialog = ConfirmDialog("Leave now?", words, yes="leave now", no="stay", is_danger=True)
+        self.push_screen(dialog, answered)
 
     # Crashes.
 

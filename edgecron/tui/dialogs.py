@@ -222,7 +222,7 @@ class ConfirmDialog(Dialog[bool]):
         words: Sequence[str] = (),
         *,
         yes: str,
-        no: str = "leave it",
+        no: str = "go back",
         is_danger: bool = False,
     ) -> None:
         super().__init__(title, words, is_danger=is_danger)
@@ -236,8 +236,8 @@ class ConfirmDialog(Dialog[bool]):
     def show_choices(self) -> None:
         self.query_one("#choices", TextLine).show(
             [
-                *choice("y", self._yes, "agree"),
-                *choice("n", self._no, "leave"),
+                *choice("⏎", self._yes, "agree"),
+                *choice("esc", self._no, "leave"),
             ]
         )
 
@@ -292,7 +292,7 @@ class Lines(Dialog[T]):
 
     def show_choices(self) -> None:
         self.query_one("#choices", TextLine).show(
-            [*choice("⏎", self._yes, "agree"), *choice("esc", "leave it", "leave")]
+            [*choice("⏎", self._yes, "agree"), *choice("esc", "go back", "leave")]
         )
 
     @property

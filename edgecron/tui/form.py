@@ -31,9 +31,8 @@ from edgecron.tui.form_fields import (
 )
 from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormFields, Preview
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_view import pace_of
 from edgecron.tui.queries import QueryScreen
-from edgecron.tui.text_line import Facts, Span, TextLine, Title, whole_parts
+from edgecron.tui.text_line import Facts, Span, TextLine, Title, pace_of, whole_parts
 from edgecron.views.phrases import PROBLEM, WARNING, error_words, folded
 
 # A key, its name, and what a click on it does.
@@ -289,7 +288,7 @@ class ScheduleForm(QueryScreen[str | None]):
         words = ("Your changes are not saved.",)
         self.app.push_screen(
             ConfirmDialog(
-                "Leave the form?", words, yes="discard changes", no="continue", is_danger=True
+                "Leave the form?", words, yes="discard changes", no="keep editing", is_danger=True
             ),
             answered,
         )

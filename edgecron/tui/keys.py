@@ -6,7 +6,7 @@ shared key is refused. The command line checks keys, too, so Textual is loaded o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 from unicodedata import name as unicode_name
@@ -30,7 +30,17 @@ IN_OUTPUT = frozenset(
 )
 IN_LISTS = frozenset(
     {
-        *("open", "scan", "notices", "simulate", "span", "sort", "fields", "mark_all"),
+        *(
+            "open",
+            "scan",
+            "notices",
+            "simulate",
+            "span",
+            "sort",
+            "fields",
+            "mark_all",
+            "mark_range",
+        ),
         *("pause", "resume", "reschedule", "add", "add_form", "edit", "delete", "undo", "backfill"),
         *("changes", "zoom_in", "zoom_out", "earlier", "later", "present"),
     }
@@ -157,6 +167,31 @@ def _letter_name(name: str) -> str:
     if len(name) > 1 or name.isalnum():
         return name
     return _LETTER_NAMES.get(name) or unicode_name(name).lower().replace(" ", "_").replace("-", "_")
+
+
+_FOR_MARKED = (
+    *(("run", "run"), ("pause", "pause"), ("resume", "resume"), ("reschedule", "move")),
+    *(("cancel", "cancel"), ("delete", "remove"), ("mark_range", "range"), ("back", "unmark")),
+)
+_GLYPHS = {"enter": "⏎", "space": "␣"}
+
+
+def mark_spans(
+    labels: Mapping[str, tuple[str, ...]], known: Sequence[str]
+) -> list[tuple[str, str]]:
+    """Return the keys of what can be done to the marked lines."""
+    spans: list[tuple[str, str]] = []
+    for action, name in _FOR_MARKED:
+        if action in known and labels[action]:
+            target = f"@app.perform('{action}')"
+            spans += [(f"  {key_words(labels[action][0])} ", f"accent{target}")]
+            spans.append((name, f"dim{target}"))
+    return spans
+
+
+def key_words(label: str) -> str:
+    """Return the label of a key, or a glyph for it."""
+    return _GLYPHS.get(label, label)
 
 
 # The default keys.

@@ -12,7 +12,8 @@ from textual.widgets import Input
 
 from edgecron.base.errors import InvalidInput
 from edgecron.base.safetext import clean
-from edgecron.tui.keys import bindings
+from edgecron.tui.database_app import DatabaseApp
+from edgecron.tui.keys import actions_of, bindings, mark_spans
 from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LineInput, Span, TextLine
 from edgecron.views.phrases import PROBLEM, WARNING, display_width, error_words, folded
@@ -31,6 +32,7 @@ class FilterLine(Horizontal):
     Enter keeps the filter, the key for going back removes it. A problem stands below.
     """
 
+    app: DatabaseApp
     BINDINGS: ClassVar[list[BindingType]] = bindings("back")
     DEFAULT_CSS = """
     FilterLine { height: 1; background: $surface; display: none; }
@@ -115,6 +117,8 @@ class FilterLine(Horizontal):
             spans += self._count_spans(self._source.filter)
         if self._view.marked:
             spans.append((f" ▌{len(self._view.marked):,} marked ", "accent"))
+            if self._source.filter is None and not self._problem:
+                spans += mark_spans(self.app.labels, actions_of(self.screen))
         if self._source.trouble:
             spans.append((f" {WARNING.letter} {clean(self._source.trouble)} ", "warn"))
         return spans

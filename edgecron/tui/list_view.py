@@ -19,23 +19,15 @@ from textual.strip import Strip
 
 from edgecron.base.values import NamedTuple
 from edgecron.tui.keys import bindings
-from edgecron.tui.text_line import Span, StyledWidget, first_of, last_of
+from edgecron.tui.text_line import Span, StyledWidget, first_of, last_of, pace_of
 from edgecron.views.phrases import display_width, fit
 
 if TYPE_CHECKING:
     from edgecron.model.filters import Filter
 
 
-# (distance of the nearest time, seconds between redraws). A distance is shown in seconds, minutes,
-# or hours and minutes.
-_PACES = ((3600.0, 60.0), (60.0, 10.0), (0.0, 1.0))
 GAP = 2  # columns between two cells
 _MARGIN = 1  # columns at each side of a line
-
-
-def pace_of(nearest_s: float) -> float:
-    """Return how many seconds the words for a distance stay the same, at least."""
-    return next(pace for least, pace in _PACES if nearest_s >= least)
 
 
 class Line(NamedTuple):
@@ -101,6 +93,11 @@ class Targets(NamedTuple):
     names: tuple[str, ...] = ()
     schedule_ids: tuple[int, ...] = ()
     run_ids: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many lines these are."""
+        return len(self.run_ids) or len(self.names) + len(self.schedule_ids)
 
 
 class Source(ABC):
@@ -170,7 +167,16 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        "up", "down", "page_up", "page_down", "top", "bottom", "open", "mark", "mark_all"
+        "up",
+        "down",
+        "page_up",
+        "page_down",
+        "top",
+        "bottom",
+        "open",
+        "mark",
+        "mark_all",
+        "mark_range",
     )
     DEFAULT_CSS = """
     LineView { overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
@@ -202,12 +208,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             self.column = column
 
     def __init__(
-        self,
-        source: Source,
-        columns: Sequence[Column],
-        *,
-        id: str,
-        empty: str = "",
+        self, source: Source, columns: Sequence[Column], *, id: str, empty: str = ""
     ) -> None:
         super().__init__(id=id)
         self.source = source
@@ -215,6 +216,8 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self.empty = empty
         self._is_known = False  # has the source answered; before, an empty list says nothing
         self.marked: set[int] = set()
+        # While lines are marked as the cursor moves: the first one, those marked before, and all.
+        self._range: tuple[int, frozenset[int], Sequence[int]] | None = None
         self.sorted_by: tuple[int, bool] | None = None  # column number, is it descending
         self._widths: list[int] = []
         self._key: int | None = None
@@ -380,6 +383,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     def watch_cursor(self, old: int, new: int) -> None:
         self._show_cursor()  # Scrolling redraws everything.
         self._note_key()
+        self._mark_range()
         for index in (old, new):
             self.refresh_line(index + 1)
 
@@ -427,6 +431,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             self.post_message(self.Opened(self))
 
     def action_mark(self) -> None:
+        self._range = None
         line = self.current()
         if line is not None:
             self.mark(self.marked ^ {line.key})
@@ -440,6 +445,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     def clear_marks(self) -> bool:
         """Remove all marks; return whether there were any."""
+        self._range = None
         was_marked = bool(self.marked)
         if was_marked:
             self.mark(())
@@ -448,6 +454,28 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     def action_mark_all(self) -> None:
         if not self.clear_marks():
             self.source.ask_keys(self.mark)
+
+    def action_mark_range(self) -> None:
+        """Mark lines from here on as the cursor moves, until the same key ends this."""
+        line = self.current()
+        if self._range is not None or line is None:
+            self._range = None
+            return
+        begun, before = line.key, frozenset(self.marked)
+
+        def take(keys: Sequence[int]) -> None:
+            self._range = begun, before, keys
+            self._mark_range()
+
+        self.source.ask_keys(take)
+
+    def _mark_range(self) -> None:
+        line = self.current()
+        if self._range is not None and line is not None:
+            begun, before, keys = self._range
+            if begun in keys and line.key in keys:
+                first, last = sorted((keys.index(begun), keys.index(line.key)))
+                self.mark(before.union(keys[first : last + 1]))
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)

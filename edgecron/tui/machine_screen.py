@@ -23,9 +23,9 @@ from edgecron.client.machine_scan import (
 )
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.words import describe
-from edgecron.tui.list_view import Column, Line, LineView, Source, pace_of
+from edgecron.tui.list_view import Column, Line, LineView, Source
 from edgecron.tui.queries import FactsScreen
-from edgecron.tui.text_line import Fact, Row, Span, TextLine, Title, whole_parts
+from edgecron.tui.text_line import Fact, Row, Span, TextLine, Title, pace_of, whole_parts
 from edgecron.tui.upcoming_list import UpcomingBar, UpcomingFires
 from edgecron.views.phrases import count_words
 from edgecron.views.times import full_time, near_time, short_distance

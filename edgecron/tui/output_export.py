@@ -220,7 +220,11 @@ class ExportScreen(EditScreen[None]):
                 self._write(given, may_replace=True)
 
         question = ConfirmDialog(
-            "Save the output", [f"{error.message}."], yes="replace it", is_danger=True
+            "Save the output",
+            [f"{error.message}."],
+            yes="replace it",
+            no="keep the file",
+            is_danger=True,
         )
         self.app.push_screen(question, answered)
 

@@ -240,6 +240,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
         "sort",
         "mark",
         "mark_all",
+        "mark_range",
     ),
     "Act on the selected line, or on all marked lines": (
         *("run", "pause", "resume", "reschedule", "cancel"),

@@ -235,7 +235,7 @@ class QuickAdd(Dialog[QuickAnswer]):
             [
                 *choice("⏎", "add it", "agree"),
                 *choice("tab", "all fields", "form"),
-                *choice("esc", "leave", "leave"),
+                *choice("esc", "go back", "leave"),
             ]
         )
 

@@ -15,7 +15,7 @@ from edgecron.tui import run_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.durations import scale_words, trend_lines
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_view import LineView, Targets, pace_of
+from edgecron.tui.list_view import LineView, Targets
 from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.schedule_facts import (
     ScheduleDetail,
@@ -25,7 +25,7 @@ from edgecron.tui.schedule_facts import (
     upcoming_rows,
 )
 from edgecron.tui.status import Banner, KeyLine
-from edgecron.tui.text_line import Cells, Facts, Span, TextLine, Title, laid_out
+from edgecron.tui.text_line import Cells, Facts, Span, TextLine, Title, laid_out, pace_of
 
 _LONGEST_S = 60.0
 

@@ -13,7 +13,7 @@ from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.model.choices import HealthState
-from edgecron.tui.keys import actions_of
+from edgecron.tui.keys import actions_of, key_words
 from edgecron.tui.text_line import Span, TextLine, whole_parts
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import (
@@ -301,7 +301,6 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
         ("edit", "edit"),
     ),
 }
-_GLYPHS = {"enter": "⏎", "space": "␣"}
 _GAP = "   "
 
 
@@ -329,7 +328,8 @@ class KeyLine(TextLine):
     def show_keys(self) -> None:
         """Show the keys that fit, or the progress of an action."""
         if self.app.progress:
-            self.show([(" ", ""), (self.app.progress, "busy")])
+            stop = "   esc stops it" if self.app.stops else ""
+            self.show([(" ", ""), (self.app.progress, "busy"), (stop, "dim")])
         elif self._place:
             labels = self.app.labels
             known = {
@@ -353,8 +353,3 @@ def footer_spans(place: str, *, labels: Mapping[str, tuple[str, ...]], width: in
     last = part(*_ALWAYS) if labels.get(_ALWAYS[0]) else ()
     room = width - 1 - sum(display_width(text) for text, _ in last) - 2 * len(_GAP)
     return [(" ", ""), *whole_parts(parts, room), (_GAP, ""), *last]
-
-
-def key_words(label: str) -> str:
-    """Return the label of a key, or a glyph for it."""
-    return _GLYPHS.get(label, label)

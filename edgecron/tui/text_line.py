@@ -245,8 +245,16 @@ class LineInput(Input):
             self.replace(clean(lines[0], keep=JOINER), *self.selection)
 
 
+# (distance of the nearest time, seconds between redraws). A distance is shown in seconds, minutes,
+# or hours and minutes.
+_PACES = ((3600.0, 60.0), (60.0, 10.0), (0.0, 1.0))
 _LABEL = 16  # columns of a label with its gap
 _NARROW = 44  # columns; below, a label stands above its text
+
+
+def pace_of(nearest_s: float) -> float:
+    """Return how many seconds the words for a distance stay the same, at least."""
+    return next(pace for least, pace in _PACES if nearest_s >= least)
 
 
 class Title(NamedTuple):

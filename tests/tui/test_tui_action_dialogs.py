@@ -64,10 +64,10 @@ def test_what_is_asked_is_seen_as_a_whole(scene: Scene, name: str) -> None:
 @pytest.mark.parametrize(
     ("key", "parts"),
     [
-        ("p", ("until", "until you resume it", "⏎ pause", "esc leave it")),
+        ("p", ("until", "until you resume it", "⏎ pause", "esc go back")),
         ("m", ("next", "to  ", "⏎ move")),
         ("b", ("from", "to  ", "⏎ queue runs")),
-        ("d", ("Remove", "y remove")),
+        ("d", ("Remove", "⏎ remove it", "esc keep it")),
         ("colon", ("ACTION", "KEYS")),
     ],
 )

@@ -222,6 +222,8 @@ def test_a_key_undoes_the_last_action_and_redoes_it(client: Client, clock: FakeC
 def test_a_key_undoes_an_action_on_all_marked_lines(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("*", "p", "enter", "z")
+        assert "Undo the last change of 3 schedules?" in seen.text()
+        await seen.press("enter")
 
         assert "undid the last change of 3 schedules" in seen.told()
         assert all(one.enabled for one in client.schedules())
@@ -280,6 +282,97 @@ def test_how_far_it_is_is_told_of_many_in_the_place_of_the_keys(
     assert told[-1] == ""
 
 
+def test_no_run_of_several_starts_before_the_question_is_answered(
+    client: Client, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("space", "space", "r")
+        assert "Run 2 schedules?" in seen.text()
+        assert "backup, report" in seen.text()
+        await seen.press("escape")
+        assert client.history() == []
+        assert "2 marked" in seen.text()
+        await seen.press("r", "enter")
+        assert "started 2 schedules" in seen.told()
+
+    watch(story, client.path, clock)
+
+    assert sorted(run.schedule for run in client.history()) == ["backup", "report"]
+
+
+def test_marked_runs_of_one_schedule_start_it_once_and_the_question_says_so(
+    client: Client, clock: FakeClock
+) -> None:
+    for name in ("backup", "report", "backup"):
+        [run] = client.run_now(name)
+        client.cancel(run.id)
+
+    async def story(seen: Seen) -> None:
+        await seen.press("3", "*", "r")
+        assert "Run 2 schedules?" in seen.text()
+        assert "3 marked runs belong to them. Each runs once." in seen.text()
+        await seen.press("enter")
+
+    watch(story, client.path, clock)
+
+    assert [run.schedule for run in client.history()][:2] in (
+        ["report", "backup"],
+        ["backup", "report"],
+    )
+
+
+def test_escape_stops_an_action_on_many_and_the_rest_stays(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    with Client(tmp_path / "many.db", clock=clock) as client:
+        client.add_all([make_spec(f"job-{number:04}", "0 2 * * *") for number in range(1000)])
+
+    async def story(seen: Seen) -> None:
+        await seen.press("asterisk", "r")
+        await seen.pilot.press("enter")
+        await seen.until(lambda: bool(seen.app.stops))
+        await seen.pilot.press("escape")
+        await seen.until(lambda: "stopped: " in seen.told())
+        assert not seen.app.stops
+        assert "1,000 marked" not in seen.text()
+
+    watch(story, tmp_path / "many.db", clock)
+
+    with Client(tmp_path / "many.db", clock=clock) as client:
+        assert 0 < len(client.history(limit=1000)) < 1000
+
+
+def test_leaving_while_several_are_acted_on_asks_first(tmp_path: Path, clock: FakeClock) -> None:
+    with Client(tmp_path / "many.db", clock=clock) as client:
+        client.add_all([make_spec(f"job-{number:04}", "0 2 * * *") for number in range(1000)])
+
+    async def story(seen: Seen) -> None:
+        await seen.press("asterisk", "r")
+        await seen.pilot.press("enter")
+        await seen.until(lambda: bool(seen.app.stops))
+        await seen.pilot.press("q")
+        await seen.until(lambda: "Leave now?" in seen.text())
+        assert "⏎ leave now    esc stay" in seen.text()
+        await seen.pilot.press("escape", "escape")
+        await seen.until(lambda: "stopped: " in seen.told())
+
+    watch(story, tmp_path / "many.db", clock)
+
+
+def test_a_range_is_marked_as_the_cursor_moves(client: Client, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("v", "j")
+        assert "▌2 marked" in seen.text()
+        await seen.press("j")
+        assert "▌3 marked" in seen.text()
+        await seen.press("k", "v", "j")
+        assert "▌2 marked" in seen.text()
+        await seen.press("escape", "j")
+        assert "marked" not in seen.text()
+
+    watch(story, client.path, clock)
+
+
 def test_to_remove_several_their_number_is_typed_and_one_key_restores_them(
     client: Client, clock: FakeClock
 ) -> None:
@@ -293,7 +386,7 @@ def test_to_remove_several_their_number_is_typed_and_one_key_restores_them(
         assert seen.told() == "removed 2 schedules; z undoes it"
         assert "marked" not in seen.text()
         assert [one.name for one in client.schedules()] == ["sync"]
-        await seen.press("z")
+        await seen.press("z", "enter")
         assert seen.told() == "undid the last change of 2 schedules; z redoes it"
 
     watch(story, client.path, clock)
@@ -350,8 +443,11 @@ def test_an_action_is_done_to_all_that_is_marked(client: Client, clock: FakeCloc
 
     async def story(seen: Seen) -> None:
         await seen.press("asterisk")
-        assert "▌3 marked" in seen.text()
+        assert "▌3 marked   r run  p pause  u resume  m move" in seen.text()
         await seen.press("u")
+        assert "Resume 3 schedules?" in seen.text()
+        assert "⏎ resume 3 schedules    esc go back" in seen.text()
+        await seen.press("enter")
 
         told = seen.told().splitlines()
         assert told[0].startswith("resumed report; next ")

@@ -185,7 +185,7 @@ def test_nothing_is_written_before_it_is_saved_and_leaving_asks_about_changes_on
         await fill(seen, timeout="5m", when="@hourly")
         await seen.press("escape")
         assert isinstance(seen.app.screen, ConfirmDialog)
-        assert "y discard changes    n continue" in seen.text()
+        assert "⏎ discard changes    esc keep editing" in seen.text()
         await seen.press("n")
         assert isinstance(seen.app.screen, ScheduleForm)
         await seen.press("escape", "y")

@@ -229,8 +229,8 @@ def test_a_click_on_a_key_does_what_it_says(client: Client, clock: FakeClock) ->
         await seen.click("#keys", at, 0)
 
         assert "Pause backup" in seen.text()
-        row = next(y for y, line in enumerate(seen.lines()) if "leave it" in line)
-        await seen.click(None, seen.lines()[row].index("leave it"), row)
+        row = next(y for y, line in enumerate(seen.lines()) if "go back" in line)
+        await seen.click(None, seen.lines()[row].index("go back"), row)
         assert "Pause backup" not in seen.text()
 
     watch(story, client.path, clock)

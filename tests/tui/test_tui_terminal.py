@@ -301,3 +301,23 @@ def test_one_line_adds_a_schedule(environment: dict[str, str]) -> None:
 
     with Client(Path(environment["EDGECRON_DB"])) as client:
         assert client.schedule("sync").spec.triggers == ("0 9 * * MON-FRI",)
+
+
+def test_nothing_starts_for_marked_lines_before_the_answer(environment: dict[str, str]) -> None:
+    database = Path(environment["EDGECRON_DB"])
+    with Client(database) as client:
+        client.add(make_spec("report", "every 1h"))
+    with on_terminal(environment) as outer:
+        read_until(outer, "report")
+        os.write(outer, b"*r")
+        read_until(outer, "Run 2 schedules?")
+        os.write(outer, b"\x1b")
+        read_until(outer, "details")
+        with Client(database) as client:
+            assert client.history() == []
+        os.write(outer, b"r")
+        read_until(outer, "Run 2 schedules?")
+        os.write(outer, b"\r")
+        read_until(outer, "started 2 schedules")
+        os.write(outer, b"q")
+        read_until(outer, None)
