@@ -7,16 +7,14 @@ import selectors
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, TypeVar
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
 from rich.console import Console
 from textual.app import App
-from textual.geometry import Region
 from textual.pilot import Pilot
-from textual.strip import Strip
-from textual.widget import Widget
 
 import edgecron.tui.app
 from edgecron.base.clock import Clock
@@ -30,6 +28,7 @@ _BOUND_S = 60.0  # what costs much is asked seldom: on a busy machine not twice 
 _LOOK_S = 0.25  # so often is_so() is asked where nothing happens in the event loop
 _DRAWN_S = 0.02  # Textual draws at most every 1/60 s
 _RESTED_S = 0.15  # a filter is read 0.12 s after its last letter, details of a line after 0.08 s
+_RENDER = resolve_name("textual.screen:Compositor").render_update
 _ROUNDS = 8  # an answer can be followed by another question; clocks that tick never end
 
 
@@ -106,16 +105,16 @@ def read_lines(app: App[Any]) -> list[str]:
 
 @contextmanager
 def unread() -> Iterator[None]:
-    """Let Textual lay screens out but draw nothing on them: a test reads none of them within.
+    """Let Textual lay screens out but draw nothing on them, unless a test reads one within.
 
     To draw a screen takes longer than all else that follows a key.
     """
-    with patch.object(Widget, "render_lines", _draw_nothing):
+    with patch("textual.screen.Compositor.render_update", _render_screenshot):
         yield
 
 
-def _draw_nothing(_: Widget, crop: Region) -> list[Strip]:
-    return [Strip.blank(crop.width)] * crop.height
+def _render_screenshot(compositor: Any, *, full: bool = False, **options: Any) -> Any:
+    return _RENDER(compositor, full=True, **options) if full else None
 
 
 class Seen:
