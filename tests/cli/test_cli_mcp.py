@@ -1,4 +1,7 @@
-"""mcp: the commands as tools for AI assistants, asked by the SDK's own client."""
+"""mcp: the commands as tools for AI assistants, asked by the SDK's own client.
+
+The tests import the SDK when they run: it takes two seconds of each worker that collects them.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp.client import Client as Assistant
-from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.types import CallToolResult, TextContent, Tool
 
 from edgecron.cli.commands import COMMANDS
 from edgecron.cli.mcp_calls import MOST_SIZE, call
-from edgecron.cli.mcp_server import server_of
 from edgecron.cli.mcp_tools import tools
 from edgecron.cli.session import Session
 from edgecron.client import Client
@@ -29,13 +28,18 @@ from tests.support.cli import Edgecron
 from tests.support.http import serving
 from tests.support.program import PROGRAM
 
+if TYPE_CHECKING:
+    from mcp.client import Client as Assistant
+    from mcp.client.stdio import StdioServerParameters
+    from mcp.types import CallToolResult, Tool
+
 READING = {
     *("list", "show", "next", "history", "logs", "why", "status", "stats", "doctor", "check"),
 }
 CHANGING = {"run", "pause", "resume", "reschedule", "cancel", "add", "edit", "rm", "undo"}
 BOUND_S = 60
 
-Ask = Callable[[Assistant], Awaitable[Any]]
+Ask = Callable[["Assistant"], Awaitable[Any]]
 
 
 class Tools:
@@ -49,6 +53,10 @@ class Tools:
         self._cli.url = url
 
     def ask(self, ask: Ask) -> Any:
+        from mcp.client import Client as Assistant
+
+        from edgecron.cli.mcp_server import server_of
+
         async def talk() -> Any:
             server = server_of(
                 self._cli, self._worker, may_change=self._may_change, reveals=self._reveals
@@ -63,6 +71,8 @@ class Tools:
         return {tool.name: tool for tool in found.tools}
 
     def call(self, name: str, /, **arguments: object) -> CallToolResult:
+        from mcp.types import CallToolResult
+
         result = self.ask(lambda assistant: assistant.call_tool(name, arguments))
         assert isinstance(result, CallToolResult)
         return result
@@ -172,6 +182,8 @@ def test_tools_answer_what_the_verbs_show(looking: Tools, edgecron: Edgecron, ba
 
 
 def test_the_text_says_what_the_object_says(looking: Tools, backup: str) -> None:
+    from mcp.types import TextContent
+
     result = looking.call("list")
 
     [block] = result.content
@@ -494,6 +506,8 @@ def test_the_tools_work_on_the_database_of_another_machine(
 
 
 def _program(database: Path, *words: str) -> StdioServerParameters:
+    from mcp.client.stdio import StdioServerParameters
+
     environment: Mapping[str, str] = {**os.environ, "EDGECRON_DB": str(database)}
     return StdioServerParameters(
         command=sys.executable, args=["-m", "edgecron", "mcp", *words], env=dict(environment)
@@ -504,6 +518,10 @@ def _program(database: Path, *words: str) -> StdioServerParameters:
 def test_the_real_program_speaks_to_the_sdk_s_client(
     edgecron: Edgecron, database: Path, backup: str, mode: str
 ) -> None:
+    from mcp.client import Client as Assistant
+    from mcp.client.stdio import stdio_client
+    from mcp.types import CallToolResult
+
     async def talk() -> tuple[set[str], CallToolResult]:
         transport = stdio_client(_program(database, "--allow-changes"))
         async with Assistant(transport, mode=mode) as assistant:
