@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import cycle, product
+from itertools import combinations, cycle, product
 
 import pytest
 
@@ -39,6 +39,8 @@ REASONS: tuple[tuple[str | None, ...], ...] = (
     (None,),
     ("exit", None),
 )
+ALL_FILTERS = list(product(STATUSES, SCHEDULES, CAUSES, REASONS))
+BOUNDS = [(None, None), (20, None), (None, 11), (30, 5), (5, 1)]
 
 
 @pytest.fixture
@@ -72,14 +74,20 @@ def is_wanted(run: Execution, wanted: Wanted) -> bool:
     )
 
 
-@pytest.mark.parametrize(("before_id", "after_id"), [(None, None), (20, None), (None, 11), (30, 5)])
+@pytest.mark.parametrize("number", range(len(BOUNDS)))
 def test_a_page_has_what_is_wanted_and_lies_next_to_where_it_begins(
-    full: Bench, before_id: int | None, after_id: int | None
+    full: Bench, number: int
 ) -> None:
+    before_id, after_id = BOUNDS[number]
     everything = full.rows()[::-1]
     database = full.store
 
-    for statuses, schedules, causes, reasons in product(STATUSES, SCHEDULES, CAUSES, REASONS):
+    # The bounds share all combinations. Those of each bound have every pair of two values.
+    tried = ALL_FILTERS[number :: len(BOUNDS)]
+    for one, other in combinations(range(4), 2):
+        pairs = {(filters[one], filters[other]) for filters in tried}
+        assert pairs == {(filters[one], filters[other]) for filters in ALL_FILTERS}
+    for statuses, schedules, causes, reasons in tried:
         wanted = Wanted(schedules, statuses, causes, reasons, before_id, after_id)
         expected = [run for run in everything if is_wanted(run, wanted)]
         for limit in (2, 100):
