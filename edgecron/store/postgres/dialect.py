@@ -23,6 +23,10 @@ _ROWID = re.compile(r"\bGROUP BY w\.rowid\b")
 _PLUS = re.compile(r"(?<=[\s(])\+(?=[a-z])")  # keeps SQLite from using an index
 # PostgreSQL can't know the type of a value that is only compared with NULL.
 _NULL_TEST = re.compile(r":([a-z_]\w*) IS (NOT )?NULL\b")
+# A position as a condition, as an index of SQLite has it.
+_FOUND = re.compile(r"\b(WHERE|AND) (instr\(\w+, '[^']*'\))(?!\s*[=<>])")
+# Of columns of several types, which no function of ours can take.
+_ARRAY = re.compile(r"\bjson_array\((?=(?:id|schedule_id|name|between_times),)")
 _NAMES = re.compile(r"(?<!:):([a-z_]\w*)")
 # A column of 0 and 1 as a condition.
 _TRUTH = re.compile(
@@ -52,7 +56,7 @@ class Statement(NamedTuple):
 @lru_cache(maxsize=2048)
 def to_postgres(sql: str) -> Statement:
     """Rewrite a statement that is written for SQLite."""
-    plain = _CROSS_WITH_ON.sub("JOIN ", _HINTS.sub("", sql))
+    plain = _FOUND.sub(r"\1 \2 > 0", _CROSS_WITH_ON.sub("JOIN ", _HINTS.sub("", sql)))
     text = "".join(
         part.replace("%", "%%") if part.startswith("'") else _rewrite(part)
         for part in _STRINGS.split(plain)
@@ -69,5 +73,6 @@ def _rewrite(part: str) -> str:
     part = _TRUTH.sub(r"\1\2 = 1", part)
     part = _NUMBER_OF.sub(r"to_integer(\1)", part)
     part = _BYTES_OF.sub(r"convert_to(\1, 'UTF8')", part)
+    part = _ARRAY.sub("json_build_array(", part)
     part = _USER.sub('"user"', part)
     return _NAMES.sub(r"%(\1)s", part.replace("%", "%%"))

@@ -284,7 +284,7 @@ def _next_of(
 # `offer_of`, as an SQL expression.
 OFFER = f"""iif({{of}}kind != 'callable',
     iif(instr({{of}}job, '["{CALL}"') = 1, '{IMPORTED}', {{of}}kind || ' ' || {{of}}name),
-    iif(instr({{of}}job, ':'), '{IMPORTED}', 'callable ' || {{of}}job))"""
+    iif(instr({{of}}job, ':') > 0, '{IMPORTED}', 'callable ' || {{of}}job))"""
 
 
 def among(

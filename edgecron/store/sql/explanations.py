@@ -145,7 +145,7 @@ def find_outrun(
                        r.missed_to_at - r.missed_from_at < {_FAST_MS} * (r.missed_count - 1)
                        OR s.run_count > 0 AND s.duration_sum_ms * (r.missed_count - 1)
                            < s.run_count * (r.missed_to_at - r.missed_from_at)))
-           GROUP BY s.id HAVING skipped >= :least ORDER BY skipped DESC""",
+           GROUP BY s.id HAVING sum(r.missed_count) >= :least ORDER BY skipped DESC""",
         {"since": since_ms, "least": least, "schedule": schedule_id},
     )
 

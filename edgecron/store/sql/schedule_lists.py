@@ -127,7 +127,7 @@ def find_streak(database: Connection, schedule_id: int) -> Streak:
                       AND finished_at > :success AS has_failed,
                       concat_ws(' ', scope_kind, scope_id, plan_at, fire_key) AS fire
                   FROM executions INDEXED BY executions_by_schedule
-                  WHERE schedule_id = :id ORDER BY id DESC LIMIT {_MOST_FAILED})""",
+                  WHERE schedule_id = :id ORDER BY id DESC LIMIT {_MOST_FAILED}) AS runs""",
         {"id": schedule_id, "success": last_success_ms},
     )
     is_cut = read == _MOST_FAILED and (oldest_ms or 0) > last_success_ms
@@ -166,7 +166,7 @@ def page_where(
         for number, word in enumerate(choice.words):
             # SQLite's own `lower` knows only ASCII.
             fold = "lower" if word.isascii() else "casefold"
-            wheres.append(f"instr({fold}({_WORDS}), :word_{number})")
+            wheres.append(f"instr({fold}({_WORDS}), :word_{number}) > 0")
             params[f"word_{number}"] = word.casefold()
     return f"WHERE {' AND '.join(wheres)} ORDER BY name LIMIT :limit", params
 
@@ -342,7 +342,7 @@ def _find_recent(database: Connection, schedule_id: int) -> tuple[Recent, ...]:
         """SELECT status, duration_ms FROM (
                SELECT status, duration_ms, started_at
                FROM executions INDEXED BY executions_by_schedule
-               WHERE schedule_id = :schedule ORDER BY id DESC LIMIT :looked_at)
+               WHERE schedule_id = :schedule ORDER BY id DESC LIMIT :looked_at) AS runs
            WHERE started_at IS NOT NULL AND status NOT IN ('queued', 'running') LIMIT :most""",
         {"schedule": schedule_id, "looked_at": _RUNS_READ, "most": MOST_RECENT},
     )

@@ -259,7 +259,8 @@ def find_names_of(database: Connection, schedule_id: int | None) -> dict[int, st
         )
     return dict(
         database.rows(
-            f"SELECT id, name FROM ({_LIVING}) UNION ALL SELECT id, name FROM ({_LAST_REMOVED})"
+            f"""SELECT id, name FROM ({_LIVING}) AS living
+                UNION ALL SELECT id, name FROM ({_LAST_REMOVED}) AS removed"""
         )
     )
 
