@@ -1,8 +1,9 @@
-"""Paths of the database, the configuration and the state folder."""
+"""Places of the database, the configuration and the state folder."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Mapping
@@ -10,12 +11,91 @@ from contextlib import suppress
 from pathlib import Path
 
 from edgecron.base.errors import DatabaseUnusable, InvalidInput, NotFound
+from edgecron.base.values import dataclass
 
 DATABASE_NAME = "edgecron.db"
 CONFIG_NAME = "config.toml"
 _STATE_SUFFIX = ".state"
 _ADOPTIONS_SUFFIX = ".adopted.json"
 _MAC_FOLDER = "Library/Application Support"
+_SERVER_SCHEMES = ("postgresql://", "postgres://")
+# The last @ before the options ends the user and the password, even if the password has a @ too.
+_SERVER = re.compile(r"(postgres(?:ql)?://)(?:([^?]*)@)?([^@?]*)(?:\?(.*))?")
+_SECRETS = ("password", "sslpassword")  # options of a URL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerUrl:
+    """Names a database of a PostgreSQL server. As text, it has no password."""
+
+    full: str  # with the password
+
+    def __str__(self) -> str:
+        found = _SERVER.fullmatch(self.full)
+        assert found is not None
+        scheme, user, rest, options = found.groups()
+        shown = [one for one in (options or "").split("&") if one.partition("=")[0] not in _SECRETS]
+        who = f"{user.partition(':')[0]}@" if user else ""
+        return f"{scheme}{who}{rest}{'?' if any(shown) else ''}{'&'.join(shown)}"
+
+    def __repr__(self) -> str:
+        return f"<ServerUrl {self}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the database; empty if the URL has none."""
+        return str(self).partition("?")[0].partition("//")[2].partition("/")[2]
+
+
+Location = Path | ServerUrl  # a database: its file, or its server
+
+
+def read_location(
+    given: str | None = None, *, environ: Mapping[str, str] | None = None
+) -> Location:
+    """Return the place of the database: the given file or server, else this user's default file.
+
+    Raises InvalidInput for an impossible path or URL.
+    """
+    if given is None or not given.startswith(_SERVER_SCHEMES):
+        return database_path(given, environ=environ)
+    found = _SERVER.fullmatch(given)
+    if found is None or re.search("[@/]", found[2] or "") or "\0" in given:
+        raise InvalidInput(  # Without the text: a part of the password could be in it.
+            "the database URL can't be read",
+            hint="write it so: postgresql://USER@HOST:PORT/DATABASE; in a password, write @ as %40"
+            " and / as %2F",
+        )
+    return ServerUrl(full=given)
+
+
+def shown_location(text: str) -> str:
+    """Return the written name of a database for people to copy, without a password."""
+    if not text.startswith(_SERVER_SCHEMES):
+        return text
+    try:
+        return str(read_location(text))
+    except InvalidInput:
+        return "postgresql://..."
+
+
+def location_text(location: Location | str) -> str:
+    """Write a location for another process to read, with the password: never show this text."""
+    return location.full if isinstance(location, ServerUrl) else os.fspath(location)
+
+
+def files_of_server(uuid: str) -> Path:
+    """Return the path beside which this machine keeps its files of a server's database.
+
+    Machines can share a home folder, but no locks.
+    """
+    is_fixed = is_root() and not os.environ.get("XDG_STATE_HOME")
+    own = (
+        Path("/var/lib/edgecron")
+        if is_fixed
+        else _user_folder(os.environ, "XDG_STATE_HOME", ".local/state")
+    )
+    return own / "servers" / f"{uuid}@{os.uname().nodename}"
 
 
 def database_path(given: str | None = None, *, environ: Mapping[str, str] | None = None) -> Path:

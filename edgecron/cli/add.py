@@ -244,5 +244,5 @@ def _warn_of_other_database(cli: Session, job: Job) -> None:
         cli.warn(
             f"a job does not see {given.origin}: an edgecron that it starts uses this user's"
             " default database;"
-            f" add --db {cli.database_path()} to its command"
+            f" add --db {cli.location()} to its command"
         )

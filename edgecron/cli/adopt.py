@@ -55,7 +55,7 @@ def run(cli: Session, args: Namespace) -> int:
         raise UsageError("--undo needs a NAME", hint=f"see what was moved: {cli.command('adopt')}")
     root = read_root(args.root)
     client = cli.local_client()
-    book = Book(cli.database_path())
+    book = Book(cli.local_client().path)
     if not args.names:
         _list(cli, book)
         return 0

@@ -20,6 +20,7 @@ from enum import StrEnum
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import EdgecronError, UsageError
+from edgecron.base.paths import ServerUrl
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS
 from edgecron.cli.files import read_text
@@ -307,7 +308,9 @@ def _find_words(cli: Session, kind: Kind) -> Iterable[tuple[str, str]]:
     if kind == Kind.ZONE:
         return [(name, "") for name in sorted(zone_names())]
     try:
-        path = cli.database_path()
+        path = cli.location()
+        if isinstance(path, ServerUrl):
+            return _names_on_server(path) if kind == Kind.NAME else []
     except EdgecronError:
         return []
     if kind in _GLANCES:
@@ -318,6 +321,13 @@ def _find_words(cli: Session, kind: Kind) -> Iterable[tuple[str, str]]:
         else glance_at_runs(path, most=_MOST_RUNS)
     )
     return [(str(number), f"{name} {status}") for number, name, status in runs if _is_plain(name)]
+
+
+def _names_on_server(location: ServerUrl) -> list[tuple[str, str]]:
+    from edgecron.client.schedules import Schedules  # A file is read without it, and faster.
+
+    with Schedules(location, must_exist=True) as client:
+        return [(name, "") for name in client.store.find_names() if _is_plain(name)]
 
 
 def _is_plain(name: str) -> bool:

@@ -108,7 +108,7 @@ def _setting_object(cli: Session, setting: Setting) -> dict[str, Any]:
     config.get(setting.key)
     value = setting.default if given is None else given.written
     if setting.key == "database":
-        value = str(cli.own_database_path())
+        value = str(cli.own_location())
     return {
         "key": setting.key,
         "value": value,

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import UsageError
 from edgecron.base.files import read_token
-from edgecron.base.paths import is_root
+from edgecron.base.paths import Location, is_root
 from edgecron.base.units import format_instant
 from edgecron.cli.engine_hosting import (
     LINGER_MS,
@@ -142,13 +142,13 @@ def run(cli: Session, args: Namespace) -> int:
         finds_subjects=is_json,
     )
     line = as_json if is_json else text_line(cli)
-    database = cli.database_path()
+    database = cli.location()
     cli.check_folder()
     http = _serving_http(cli, args)
     paths = tuple(args.schedules or cli.setting("daemon.schedules"))
     files = _files_at_start(cli, paths) if paths else None
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    is_new = not os.path.lexists(database)
+    is_new = isinstance(database, Path) and not os.path.lexists(database)
 
     def report(event: Event) -> None:
         if not (is_terminal and _has_said_stopping(cli, event)):
@@ -207,10 +207,10 @@ def _serving_http(cli: Session, args: Namespace) -> AbstractContextManager[None]
     # An extra.
     from edgecron.http.serving import HttpService, check_served, read_place
 
-    where = read_place(args.http, database=cli.database_path())
+    where = read_place(args.http, database=cli.location())
     token = None if cli.token_file is None else read_token(cli.token_file)
     check_served(where, has_token=token is not None)
-    return _serve_http(cli, HttpService(cli.database_path(), where, token=token))
+    return _serve_http(cli, HttpService(cli.location(), where, token=token))
 
 
 @contextmanager
@@ -250,7 +250,7 @@ def _finish_apply(cli: Session) -> None:
     """Finish an apply whose process was killed."""
     from edgecron.client import Client  # not before the supervisor is forked
 
-    with Client(cli.database_path()) as client:
+    with Client(cli.location()) as client:
         count = client.finish_apply()
     if count:
         cli.say_of_us(f"finished an apply of {count} schedules that was interrupted")
@@ -265,7 +265,7 @@ def _record_rules(cli: Session) -> None:
     from edgecron.client import Client
     from edgecron.client.notice_rules import sync_config
 
-    with Client(cli.database_path()) as client:
+    with Client(cli.location()) as client:
         sync_config(client, config)
 
 
@@ -305,7 +305,7 @@ def _has_said_stopping(cli: Session, event: Event) -> bool:
 
 
 def _say_start(
-    cli: Session, database: Path, *, is_new: bool, log: Callable[[str], None] | None
+    cli: Session, database: Location, *, is_new: bool, log: Callable[[str], None] | None
 ) -> None:
     """Print one line, the database and the next fire: on stderr, or as JSON in the log."""
     client = cli.client()
@@ -334,7 +334,7 @@ def _say_start(
 
 
 def _say_start_in_words(
-    cli: Session, database: Path, *, is_new: bool, count: int, first: UpcomingFire | None
+    cli: Session, database: Location, *, is_new: bool, count: int, first: UpcomingFire | None
 ) -> None:
     coming = "nothing to come"
     if first is not None:

@@ -9,11 +9,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable, os_words
+from edgecron.base.paths import Location
 from edgecron.client.side_processes import start_reader, start_sender
 from edgecron.engine.host import EngineHost
 from edgecron.engine.presence import EngineSettings
@@ -32,7 +32,7 @@ LINGER_MS = 5_000  # how long a second Ctrl-C can still end the runs that the en
 
 
 def open_host(
-    database: Path,
+    database: Location,
     settings: EngineSettings,
     *,
     report: Report,

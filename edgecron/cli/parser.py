@@ -369,7 +369,7 @@ def _describe_globals(parser: Parser, used: Collection[str]) -> None:
         if names[-1] in used:
             group.add_argument(*names, **properties)
 
-    add("--db", metavar="PATH", help="use this database file (or EDGECRON_DB)")
+    add("--db", metavar="PATH|URL", help="use this file, or postgresql://... (or EDGECRON_DB)")
     add("--url", metavar="URL", help="use the server of another machine (or EDGECRON_URL)")
     add(
         "--token-file",

@@ -148,7 +148,7 @@ class PlainDashboard:
             return
         try:
             self._engine = start_engine(
-                self._cli.database_path(),
+                self._cli.location(),
                 config_path=self._cli.config_path,
                 ended=self._engine_ends.put,
             )

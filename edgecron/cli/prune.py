@@ -194,7 +194,7 @@ def _put(cli: Session, pruned: Pruned, retention: Retention, args: Namespace) ->
     if pruned.removed:
         text += f", before {size_words(pruned.before.used_bytes)}"
     if free_bytes >= used_bytes // 10:
-        text += f"; {size_words(free_bytes)} of the file are free and will be filled first"
+        text += f"; {size_words(free_bytes)} are free and will be filled first"
     cli.put(text)
 
 

@@ -60,11 +60,11 @@ def run(cli: Session, args: Namespace) -> int:
 
 def warn_of_original(cli: Session, name: str, schedule_id: int) -> None:
     """Warn that nothing runs a schedule that is off, if it was moved from another program."""
-    if cli.remote_url() is not None or not is_there(adoptions_path(cli.database_path())):
+    if cli.remote_url() is not None or not is_there(adoptions_path(cli.local_client().path)):
         return
     from edgecron.client.adoption import Book, Phase  # Rarely needed, and slow to load.
 
-    adoption = Book(cli.database_path()).find_of(schedule_id)
+    adoption = Book(cli.local_client().path).find_of(schedule_id)
     if adoption is not None and adoption.phase is Phase.ADOPTED:
         back = cli.command(f"adopt --undo {adoption.name}")
         cli.warn(

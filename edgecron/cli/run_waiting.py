@@ -183,7 +183,7 @@ class Waiter:
             raise
 
     def _drive_new_host(self, execution_id: int) -> Execution | None:
-        path = self._cli.database_path()
+        path = self._cli.location()
         settings = EngineSettings(
             only=execution_id,
             clock_wait_ms=None,

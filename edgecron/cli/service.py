@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron import __version__
 from edgecron.base.errors import EdgecronError, NotSupported, UsageError
-from edgecron.base.paths import database_path, is_root, is_there, user_name
+from edgecron.base.paths import is_root, read_location, user_name
 from edgecron.cli.output import paint
 from edgecron.cli.parser import add_http_argument
 from edgecron.cli.service_files import (
@@ -125,7 +125,7 @@ def run(cli: Session, args: Namespace) -> int:
         refuse_action("service", args.action, actions)
     if args.action != "uninstall":
         # An engine uses no other machine. Checked first: --token-file can belong to --url.
-        cli.database_path()
+        cli.location()
     _check(cli, args)
     return actions[args.action](cli, args)
 
@@ -421,13 +421,13 @@ def _command_facts(words: tuple[str, ...]) -> dict[str, Any]:
 
 def _engine_facts(cli: Session, named: str | None) -> dict[str, Any]:
     """Ask the database whether an engine is running."""
-    path = cli.own_database_path() if named is None else database_path(named)
+    path = cli.own_location() if named is None else read_location(named)
     facts: dict[str, Any] = {"database": str(path), "engine_alive": False, "engine_pid": None}
     facts["database_error"] = None
     try:
-        if not is_there(path):
-            return facts
         with Client(path, must_exist=True) as client:
+            if not client.is_there():
+                return facts
             alive = [each for each in client.engines() if each.is_alive and each.info.queues]
     except EdgecronError as error:
         facts["database_error"] = error.message

@@ -179,7 +179,10 @@ def systemctl_words(service: Service) -> str:
 
 
 def _database_folder(service: Service) -> PurePosixPath:
-    return _STATE if service.database is None else PurePosixPath(service.database).parent
+    """The folder of the database; of one on a server, the folder of this machine's files."""
+    if service.database is None or "://" in service.database:
+        return _STATE
+    return PurePosixPath(service.database).parent
 
 
 # launchd's own PATH lacks /usr/local/bin and Homebrew's, where most jobs have their programs.

@@ -13,7 +13,14 @@ from pathlib import Path, PurePosixPath
 from edgecron.base.bundle import find_bundle
 from edgecron.base.errors import EdgecronError, InvalidInput, NotSupported, os_words
 from edgecron.base.files import check_folder, find_weakness, read_token, write_whole
-from edgecron.base.paths import is_root, make_folders, resolve_path, user_config_path, user_name
+from edgecron.base.paths import (
+    is_root,
+    location_text,
+    make_folders,
+    resolve_path,
+    user_config_path,
+    user_name,
+)
 from edgecron.base.values import dataclass
 from edgecron.cli.service_files import Manager, Scope, Service, launchd_label, launchd_plist
 from edgecron.cli.service_plan import (
@@ -337,7 +344,7 @@ def check_http(cli: Session, service: Service) -> None:
 
     if service.token_file is not None:
         read_token(service.token_file)
-    place = read_place(service.http, database=cli.own_database_path())
+    place = read_place(service.http, database=cli.own_location())
     check_served(place, has_token=service.token_file is not None)
 
 
@@ -349,7 +356,15 @@ def _database(cli: Session, *, is_user: bool) -> str | None:
     )
     # A service manager does not have this variable of the shell.
     is_moved = given is None and is_user and not is_root() and "XDG_DATA_HOME" in os.environ
-    return str(cli.own_database_path()) if is_named or is_moved else None
+    if not is_named and not is_moved:
+        return None
+    location = cli.own_location()
+    if location_text(location) != str(location):
+        raise InvalidInput(
+            f"the files of a service can't keep the password of {location}: others can read it",
+            hint="write it to ~/.pgpass, and name the URL without it; see: edgecron help postgres",
+        )
+    return str(location)
 
 
 def _config(cli: Session, *, is_user: bool) -> str | None:
@@ -371,6 +386,6 @@ def _http(cli: Session, given: str | None) -> str | None:
         return None
     from edgecron.http.serving import UnixPlace, read_place, words
 
-    place = read_place(given, database=cli.own_database_path())
+    place = read_place(given, database=cli.own_location())
     # `unix:` alone follows the database.
     return words(place) if isinstance(place, UnixPlace) and given != "unix:" else given

@@ -6,17 +6,21 @@ import os
 import pwd
 import re
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import EdgecronError, NotFound, UsageError
 from edgecron.base.paths import (
-    database_path,
+    Location,
+    ServerUrl,
     folder_hint,
     is_empty_file,
     is_there,
+    read_location,
     refuse_missing_folder,
+    shown_location,
 )
 from edgecron.cli.output import Output
 from edgecron.formats.config import Config, load
@@ -24,8 +28,6 @@ from edgecron.triggers.zones import use_zone_of_engines
 from edgecron.views.phrases import next_sentence
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from edgecron.client import Client as LocalClient
     from edgecron.client.protocol import Client
     from edgecron.client.questions import Reader
@@ -106,22 +108,22 @@ class Session(Output):
             )
         return url
 
-    def database_path(self) -> Path:
-        """Return the database file that --db, EDGECRON_DB or a file names, else the user's own.
+    def location(self) -> Location:
+        """Return the database that --db, EDGECRON_DB or a file names, else the user's own.
 
-        Raises NotSupported if the database is on another machine.
+        Raises NotSupported if --url names another machine.
         """
         url = self.remote_url()
         if url is not None:
             from edgecron.cli.server import refuse_here
 
             raise refuse_here(self.command_name, url)
-        return self.own_database_path()
+        return self.own_location()
 
-    def own_database_path(self) -> Path:
-        """Return the database file of this machine, even if --url names a server."""
+    def own_location(self) -> Location:
+        """Return the database that engines of this machine use, even if --url names a server."""
         given = self.config().find("database")
-        return database_path(None if given is None else str(given.text))
+        return read_location(None if given is None else str(given.text))
 
     def client(self, *, must_exist: bool = False) -> Client:
         """Open the database that --url, --db, a variable or a file names, else the user's own.
@@ -167,24 +169,24 @@ class Session(Output):
         from edgecron.client import Client as LocalClient
         from edgecron.client.opening import BUSY_WAIT_S
 
-        path, wait_s = self.database_path(), BUSY_WAIT_S if busy_wait_s is None else busy_wait_s
+        location, wait_s = self.location(), BUSY_WAIT_S if busy_wait_s is None else busy_wait_s
 
         def open_here(must_exist: bool) -> Client:
             if not must_exist:
                 self.check_folder()
             client = LocalClient(
-                path, must_exist=must_exist, busy_wait_s=wait_s, origin=self.origin
+                location, must_exist=must_exist, busy_wait_s=wait_s, origin=self.origin
             )
-            if self.has_database():  # Asking a new database would create it.
+            if self.has_database():
                 with suppress(EdgecronError):  # The command itself reports the error.
-                    use_zone_of_engines(client.local_zone())
+                    use_zone_of_engines(client.known_zone())
             return client
 
         return open_here
 
     def local_client(self, *, must_exist: bool = False) -> LocalClient:
         """Open the database of this machine. Raises NotSupported if --url names a server."""
-        self.database_path()
+        self.location()
         client = self.client(must_exist=must_exist)
         from edgecron.client import Client as LocalClient
 
@@ -196,8 +198,11 @@ class Session(Output):
         client = self.client(must_exist=True)
         if self.remote_url() is None:
             # Record the end of runs whose engine and supervisor are gone. If that can't be
-            # written now, the command shows what is recorded, or its own error.
-            with suppress(EdgecronError):
+            # written now, the command shows what is recorded, or its own error. A server that
+            # can't be reached is asked only once: that can take long.
+            with (
+                nullcontext() if isinstance(self.location(), ServerUrl) else suppress(EdgecronError)
+            ):
                 client.take_over()
         return client
 
@@ -214,10 +219,11 @@ class Session(Output):
 
         While no run is active, it loads no code that writes: a third of the time of `list`.
         """
-        if self.remote_url() is None and self.has_database():
+        is_file = self.remote_url() is None and isinstance(self.location(), Path)
+        if is_file and self.has_database():
             from edgecron.client.schedules import Schedules as LocalReader
 
-            self._reader = LocalReader(self.database_path(), must_exist=True)
+            self._reader = LocalReader(self.location(), must_exist=True)
             self._tell_long_waits()
             # An active run might have an end to record, and `reading_client` reports each error.
             with suppress(EdgecronError):
@@ -227,17 +233,20 @@ class Session(Output):
         return self.reading_client()
 
     def has_database(self) -> bool:
-        """Return whether the database exists; a server of another machine counts as one.
+        """Return whether the database exists; one of a server is looked at when it is opened.
 
         An empty file is not a database: a command that only reads leaves it as it is.
         """
         if self.remote_url() is not None:
             return True
-        path = self.database_path()
+        path = self.location()
+        if isinstance(path, ServerUrl):
+            return True
         return is_there(path) and not is_empty_file(path)
 
     def _no_database(self) -> EdgecronError:
-        path, given = self.database_path(), self.config().find("database")
+        path, given = self.location(), self.config().find("database")
+        assert isinstance(path, Path)  # A server raises its own error.
         what = "is an empty file" if is_there(path) else "does not exist"
         origin = "the default path" if given is None else f"named by {given.origin}"
         if given is not None and not is_there(path.parent):
@@ -253,9 +262,9 @@ class Session(Output):
 
     def check_folder(self) -> None:
         """Raise NotFound if the database was named and its folder does not exist."""
-        given = self.config().find("database")
-        if given is not None:
-            refuse_missing_folder(self.database_path(), origin=f" (named by {given.origin})")
+        given, path = self.config().find("database"), self.location()
+        if given is not None and isinstance(path, Path):
+            refuse_missing_folder(path, origin=f" (named by {given.origin})")
 
     def close(self) -> None:
         """Close the database; the next `client()` opens it again."""
@@ -264,15 +273,22 @@ class Session(Output):
             self._reader = None
             use_zone_of_engines(None)
         if self._client is not None:
+            self._is_new |= self._has_made_tables()
             self._client.close()
             self._client = None
             use_zone_of_engines(None)
             self._tell_new()
 
+    def _has_made_tables(self) -> bool:
+        """Return whether this command has made a database of a server one of edgecron."""
+        if self.remote_url() is not None or not isinstance(self.location(), ServerUrl):
+            return False
+        return self.local_client().is_new
+
     def _tell_new(self) -> None:
         if self._is_new and self.has_database():
             self._is_new = False
-            self.say(f"created database {self.database_path()}")
+            self.say(f"created database {self.location()}")
 
     def color_setting(self) -> str:
         """Return when to use colours: auto, always or never."""
@@ -311,7 +327,7 @@ class Session(Output):
             if words.partition(" ")[0] in LOCAL_COMMANDS:
                 return f"edgecron {words}, on the machine of {url}"
         owner = self._other_owner() if words == "daemon" else None
-        database = self.database if owner is None else str(self.database_path())
+        database = self._shown_database() if owner is None else str(self.location())
         sudo = "" if owner is None else f"sudo -u {owner} "
         given = self.given(database)
         if not given:
@@ -323,13 +339,17 @@ class Session(Output):
         from edgecron.cli.commands import COMMANDS, LOCAL_COMMANDS, WITHOUT_DATABASE
 
         here = WITHOUT_DATABASE | {"config"} | (LOCAL_COMMANDS if self.url is not None else set())
-        given = join(self.given(self.database))
+        given = join(self.given(self._shown_database()))
 
         def complete(found: re.Match[str]) -> str:
             is_ours = given and found[1] in COMMANDS and found[1] not in here
             return f"edgecron {given} {found[1]}" if is_ours else found[0]
 
         return re.sub(r"\bedgecron ([a-z]+)\b(?! --help)", complete, hint)
+
+    def _shown_database(self) -> str | None:
+        """Return the value of --db for a person to copy, without a password."""
+        return None if self.database is None else shown_location(self.database)
 
     def given(self, database: str | None) -> list[str]:
         """Return the options that name configuration and database, for another command line."""
@@ -346,7 +366,8 @@ class Session(Output):
         if os.geteuid() != 0:
             return None
         try:
-            uid = self.database_path().lstat().st_uid
+            path = self.location()
+            uid = 0 if isinstance(path, ServerUrl) else path.lstat().st_uid
         except OSError:
             return None
         if uid == 0:

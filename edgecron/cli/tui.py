@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock, ServerTime, SystemClock
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.files import read_token
-from edgecron.base.paths import is_root
+from edgecron.base.paths import ServerUrl, is_root
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import find_unfit, show_crash
 
@@ -163,7 +163,7 @@ def _dashboard(
         defaults=defaults,
         driver_class=None if is_elsewhere else TerminalDriver,
         writing=writing,
-        machine=OwnMachine(cli.database_path(), cli.config_path, starts_engine)
+        machine=OwnMachine(cli.location(), cli.config_path, starts_engine)
         if cli.remote_url() is None
         else None,
     )
@@ -209,7 +209,15 @@ def serve_in_browser(cli: Session, place: str, *, starts_engine: bool) -> int:
     where = read_address(place)
     token = None if cli.token_file is None else read_token(cli.token_file)
     check_served(where, has_token=token is not None)
-    path = None if cli.remote_url() is not None else str(cli.database_path())
+    path = None
+    if cli.remote_url() is None:
+        location = cli.location()
+        if isinstance(location, ServerUrl):
+            # Other users can read the words of a command, and not its environment.
+            os.environ["EDGECRON_DB"] = location.full
+            os.environ.pop("EDGECRON_URL", None)
+        else:
+            path = str(location)
     command = session_command(cli.given(path), color=cli.color)
     os.environ.update(engine_environment())  # so that each page finds this same package
     with ExitStack() as closing:
@@ -241,7 +249,7 @@ def _start_engine(cli: Session, closing: ExitStack) -> None:
             cli.say(f"edgecron: the engine of this dashboard has stopped: {last}")
 
     try:
-        engine = start_engine(cli.database_path(), config_path=cli.config_path, ended=ended)
+        engine = start_engine(cli.location(), config_path=cli.config_path, ended=ended)
     except EdgecronError as error:
         cli.show_error(error)
         return

@@ -19,9 +19,8 @@ from edgecron.base.bundle import hint_for_extra
 from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidInput
 from edgecron.base.files import open_private
-from edgecron.base.paths import state_dir
 from edgecron.base.values import replace
-from edgecron.client.side_processes import CALENDARS_ERROR
+from edgecron.client.side_processes import CALENDARS_ERROR, take_location
 from edgecron.model.schedule import Author, ScheduleSpec
 from edgecron.model.windows import (
     HOLIDAYS,
@@ -169,21 +168,20 @@ def main(arguments: list[str]) -> None:
     """Be the process that reads the calendars of the database that is the first argument."""
     from edgecron.client import Client
 
-    database = Path(arguments[0])
     with suppress(OSError):
         os.setsid()  # Ctrl-C on the engine's terminal is not for us.
     with suppress(OSError):
         os.nice(_NICE)
-    crash = state_dir(database) / CALENDARS_ERROR
-    try:
-        with Client(database, must_exist=True) as client:
+    with Client(take_location(arguments[0]), must_exist=True) as client:
+        crash = client.state_dir / CALENDARS_ERROR
+        try:
             renew_all(client)
             crash.unlink(missing_ok=True)
-    except Exception:
-        import traceback  # Programs with an engine import this module.
+        except Exception:
+            import traceback  # Programs with an engine import this module.
 
-        # Nothing else shows it: `doctor` names this file.
-        fd = open_private(crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        with open(fd, "w", encoding="utf-8", errors="replace") as file:
-            traceback.print_exc(file=file)
-        raise
+            # Nothing else shows it: `doctor` names this file.
+            fd = open_private(crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            with open(fd, "w", encoding="utf-8", errors="replace") as file:
+                traceback.print_exc(file=file)
+            raise

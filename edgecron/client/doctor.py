@@ -19,7 +19,7 @@ from edgecron.base.errors import (
     SupervisorUnavailable,
     Unreadable,
 )
-from edgecron.base.paths import adoptions_path, is_there, state_dir
+from edgecron.base.paths import adoptions_path, is_there
 from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import dataclass
 from edgecron.client import Client, doctor_machine, doctor_schedules
@@ -80,7 +80,7 @@ def check_all(
     found: list[Finding] = []
     error: EdgecronError | None = None
     try:
-        is_there(client.path)
+        client.is_there()
     except DatabaseUnusable as unreachable:
         # The files beside it can't be checked either.
         finding = problem("database", unreachable.message, hint=unreachable.hint)
@@ -99,11 +99,11 @@ def check_all(
     except DatabaseUnusable as unusable:
         found.append(problem("database", unusable.message, hint=unusable.hint))
         error = unusable
-    folder = state_dir(client.path)
-    found += doctor_machine.check_files(client.path, folder)
-    found += doctor_machine.check_space(client.path, folder)
-    found += doctor_machine.check_crashes(folder)
-    found += check_moves(client.path, command=command)
+    if error is None or isinstance(client.location, Path):  # The server names its folder.
+        found += doctor_machine.check_files(client.path, client.state_dir)
+        found += doctor_machine.check_space(client.path, client.state_dir)
+        found += doctor_machine.check_crashes(client.state_dir)
+        found += check_moves(client.path, command=command)
     found.sort(key=lambda finding: _ORDER.index(finding.check))
     return Checkup(findings=tuple(found), error=error)
 
@@ -314,11 +314,11 @@ def check_supervisors(client: Client) -> list[Finding]:
     found = []
     for supervisor_id, count in sorted(counts.items()):
         try:
-            is_ours = _is_of_our_version(state_dir(client.path), supervisor_id)
+            is_ours = _is_of_our_version(client.state_dir, supervisor_id)
         except SupervisorUnavailable as error:
             # If it is dead, `check_runs` reports its runs.
             if others.supervisor_is_alive(supervisor_id):
-                found.append(_silent(state_dir(client.path), supervisor_id, error.message))
+                found.append(_silent(client.state_dir, supervisor_id, error.message))
             continue
         if supervisor_id in alone:
             words = f"{supervisor_id} continues without an engine, with {count_words(count, 'run')}"
@@ -355,7 +355,7 @@ def _orphans(client: Client, others: LocalEngines) -> list[RunningRow]:
 
 
 def _others(client: Client) -> LocalEngines:
-    return LocalEngines(state_dir(client.path), boot_id=client.clock.boot_id())
+    return LocalEngines(client.state_dir, boot_id=client.clock.boot_id())
 
 
 TRUST = "doctor --trust-clock"

@@ -12,9 +12,9 @@ from shlex import quote
 from shutil import which
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import DatabaseUnusable
+from edgecron.base.errors import DatabaseBusy, DatabaseUnusable
 from edgecron.base.machine import WAKE_ALARM
-from edgecron.base.paths import state_dir
+from edgecron.base.paths import ServerUrl
 from edgecron.base.values import dataclass
 from edgecron.client import Client
 from edgecron.client.engine_health import EngineState, holds_open
@@ -208,7 +208,7 @@ def check_others(client: Client, states: Sequence[EngineState]) -> list[Finding]
         )
         for copy in client.other_databases()
     ]
-    folder = state_dir(client.path)
+    folder = client.state_dir
     for state in states:
         pid = state.info.pid
         if state.is_alive and holds_open(pid, engine_lock_path(folder, state.info.key)):
@@ -388,7 +388,10 @@ def check_integrity(
     `is_deep`: the whole file, and each index against its table. Raises NotFound or
     DatabaseUnusable if it can't be opened.
     """
-    store, clock = client.store, client.clock
+    if isinstance(client.location, ServerUrl):
+        _ = client.store  # Raises if it can't be opened.
+        return [well("integrity", "the server checks its own files; to check them all: pg_amcheck")]
+    store, clock = client.file_store("doctor", instead=""), client.clock
     unread: tuple[str, ...] = ()
     try:
         if is_deep or sum(client.database_sizes()) <= SMALL_BYTES:
@@ -418,9 +421,11 @@ def check_integrity(
 
 def check_access(client: Client) -> list[Finding]:
     """Check that the database can be locked for writing, and that its log does not grow."""
-    path = client.path
+    if isinstance(client.location, ServerUrl):
+        return _check_server(client)
+    path = client.location
     found = []
-    if is_write_locked(client.path, wait_s=_LOCK_WAIT_S):
+    if is_write_locked(path, wait_s=_LOCK_WAIT_S):
         found.append(
             warning(
                 "database",
@@ -429,7 +434,7 @@ def check_access(client: Client) -> list[Finding]:
                 hint=f"a stalled engine or another program holds it; to see which: fuser {path}",
             )
         )
-    unmoved_bytes = client.store.unmoved_bytes
+    unmoved_bytes = client.file_store("doctor", instead="").unmoved_bytes
     if unmoved_bytes > LONG_LOG_BYTES:
         found.append(
             warning(
@@ -440,3 +445,19 @@ def check_access(client: Client) -> list[Finding]:
             )
         )
     return found or [well("database", str(path))]
+
+
+def _check_server(client: Client) -> list[Finding]:
+    """Check that the writers' lock of a server's database can be had."""
+    try:
+        with client.waiting_at_most(_LOCK_WAIT_S), client.store.transaction():
+            return [well("database", client.place)]
+    except DatabaseBusy:
+        return [
+            warning(
+                "database",
+                f"{client.place} has been locked for writing for at least {_LOCK_WAIT_S:.0f} s:"
+                " no run can start",
+                hint="to see which session holds it: psql -c 'select * from pg_locks'",
+            )
+        ]

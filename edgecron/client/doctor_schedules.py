@@ -10,7 +10,6 @@ from shlex import quote
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import InvalidInput, Unreadable
 from edgecron.base.machine import KernelMachine
-from edgecron.base.paths import state_dir
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client import Client
@@ -36,7 +35,7 @@ _KEPT_KIB = 16_384  # of pages. Four checks look at every schedule: 10,000 of th
 
 def check_notices(client: Client, *, command: Callable[[str], str]) -> list[Finding]:
     """Report rules whose last notice could not be sent, and an error of the process that sends."""
-    crash = state_dir(client.path) / NOTICES_ERROR
+    crash = client.state_dir / NOTICES_ERROR
     failed = [
         warning(
             "notices",
@@ -47,7 +46,7 @@ def check_notices(client: Client, *, command: Callable[[str], str]) -> list[Find
     ]
     failed += [
         warning("notices", line, hint="correct its address, or mend the network")
-        for line in _lines_of(state_dir(client.path) / HEARTBEAT_ERROR)
+        for line in _lines_of(client.state_dir / HEARTBEAT_ERROR)
     ]
     failed += [
         warning(
@@ -302,7 +301,7 @@ def _find_old_calendars(
 
 def _find_reader_error(client: Client) -> list[Finding]:
     """Report an error of the process that reads calendars."""
-    crash = state_dir(client.path) / CALENDARS_ERROR
+    crash = client.state_dir / CALENDARS_ERROR
     return [
         warning(
             "schedules",
@@ -326,7 +325,7 @@ def _lines_of(path: Path) -> list[str]:
 
 def _wake_line(client: Client) -> str:
     """Return a shell line that wakes every engine, for people who edit the database by SQL."""
-    bells = f"{quote(str(state_dir(client.path)))}/engine-*.fifo"
+    bells = f"{quote(str(client.state_dir))}/engine-*.fifo"
     return f'for f in {bells}; do [ -p "$f" ] && printf . 1<>"$f"; done'
 
 

@@ -20,7 +20,7 @@ from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.runner import THREADS
 
 if TYPE_CHECKING:
-    from edgecron.store.sqlite.store import SqliteStore
+    from edgecron.store.sql.writes import Writes
 
 # Pauses between two reads of a run without a supervisor to listen to: short at first, so that its
 # first byte and its end come immediately, then longer, so that a long wait costs little.
@@ -89,7 +89,7 @@ class LocalFollower:
     rest. Only `wait` sleeps.
     """
 
-    def __init__(self, store: SqliteStore, execution_id: int, *, position: int = 0) -> None:
+    def __init__(self, store: Writes, execution_id: int, *, position: int = 0) -> None:
         self._store = store
         self.execution_id = execution_id
         self._position = position
@@ -211,7 +211,7 @@ class BegunRuns(NamedTuple):
     done: frozenset[int]
 
 
-def begun_runs(store: SqliteStore, schedule_id: int, *, known_id: int | None) -> BegunRuns:
+def begun_runs(store: Writes, schedule_id: int, *, known_id: int | None) -> BegunRuns:
     """Return the position behind the ended runs of a schedule, and behind a known one."""
     active = store.find_executions(
         schedule_id=schedule_id, statuses=tuple(ACTIVE), limit=_MOST_ACTIVE
@@ -227,7 +227,7 @@ def begun_runs(store: SqliteStore, schedule_id: int, *, known_id: int | None) ->
 class LocalLaterRuns:
     """The runs of a schedule in a database of this machine: LaterRuns."""
 
-    def __init__(self, store: SqliteStore, told: BegunRuns) -> None:
+    def __init__(self, store: Writes, told: BegunRuns) -> None:
         self._store = store
         self._schedule_id = told.schedule_id
         self._after_id = told.after_id

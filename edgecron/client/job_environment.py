@@ -12,6 +12,7 @@ from shutil import which
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import EdgecronError, NotSupported
+from edgecron.base.paths import ServerUrl
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.client.engine_words import find_living
@@ -148,8 +149,10 @@ def _job_variables(
     client: Client, job: Job, environ: Mapping[str, str]
 ) -> tuple[dict[str, Variable], str | None]:
     """Return all variables of a job but EDGECRON_*, and why its file can't be read."""
-    # An engine runs as the owner of its database.
-    account = own_account(environ, uid=client.path.stat().st_uid)
+    # An engine runs as the owner of its database file; with a server, probably as this user.
+    path = client.location
+    uid = os.geteuid() if isinstance(path, ServerUrl) else path.stat().st_uid
+    account = own_account(environ, uid=uid)
     if job.user is not None:
         try:
             account = find_account(job.user, own=account, now_ms=to_ms(client.now()))

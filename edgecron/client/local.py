@@ -39,6 +39,9 @@ MOST_COUNTED = 100_000  # that statistics count: a second, whatever the history 
 _MOST_OUTPUTS = 1_000
 
 
+_OWN_CHECKS = "the server keeps its rows whole; to check its files: pg_amcheck"
+
+
 def _say_nothing(done: int, count: int) -> None:
     """Ignore progress."""
 
@@ -255,7 +258,11 @@ class Client(Outlooks, Backfills, ManualRuns):
         from edgecron.client.backup import make_backup
 
         return make_backup(
-            self.path, str(path), now=self.now(), replace=replace, on_progress=on_progress
+            self._file_to_copy(),
+            str(path),
+            now=self.now(),
+            replace=replace,
+            on_progress=on_progress,
         )
 
     def write_backup(
@@ -267,7 +274,7 @@ class Client(Outlooks, Backfills, ManualRuns):
         """Copy the database to `write`, part by part, after a check for damage."""
         from edgecron.client.backup import write_backup
 
-        return write_backup(self.path, write, now=self.now(), on_progress=on_progress)
+        return write_backup(self._file_to_copy(), write, now=self.now(), on_progress=on_progress)
 
     def restoring(
         self,
@@ -283,12 +290,21 @@ class Client(Outlooks, Backfills, ManualRuns):
         """
         from edgecron.client.restore import prepare_restore
 
+        file = self.file(
+            "restore",
+            instead=f"with PostgreSQL's own program: psql -d '{self.location}' -f FILE",
+        )
         # A missing database must not be created, and a damaged one can't be read.
-        if os.path.lexists(self.path):
+        if os.path.lexists(file):
             with suppress(NotFound, DatabaseUnusable):
                 self.take_over()
         self.close()
-        return prepare_restore(self.path, Path(path), clock=self.clock, on_progress=on_progress)
+        return prepare_restore(file, Path(path), clock=self.clock, on_progress=on_progress)
+
+    def _file_to_copy(self) -> Path:
+        return self.file(
+            "backup", instead=f"with PostgreSQL's own program: pg_dump -d '{self.location}' -f FILE"
+        )
 
     @property
     def retention(self) -> Retention:
@@ -343,7 +359,8 @@ class Client(Outlooks, Backfills, ManualRuns):
         Return what was repaired. Engines continue meanwhile.
         """
         counts: dict[tuple[str, str], int] = {}
-        for one in repair_orphans(self.store):
+        store = self.file_store("a repair of rows", instead=_OWN_CHECKS)
+        for one in repair_orphans(store):
             key = (one.table, one.parent)
             counts[key] = counts.get(key, 0) + one.row_count
             self.store.tidy()
@@ -372,10 +389,11 @@ class Client(Outlooks, Backfills, ManualRuns):
         The whole file is written again under one lock, and nothing else can be written meanwhile.
         Raises Conflict if an engine is running, which must not wait so long.
         """
+        file = self.file_store("--compact", instead="the server does it: psql -c 'VACUUM FULL'")
         alive = [state for state in self.engines() if state.is_alive]
         if alive:
             raise Conflict(
                 f"an engine, pid {alive[0].info.pid}, is running and could not write meanwhile",
                 hint="stop it first; without --compact, edgecron fills the free space again",
             )
-        compact(self.store)
+        compact(file)

@@ -15,19 +15,23 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from edgecron.base.files import open_private
-from edgecron.base.paths import state_dir
+from edgecron.base.paths import Location
 from edgecron.base.values import dataclass, replace
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import ChannelFailed, Message
 from edgecron.client.notice_channels import send as send_over
 from edgecron.client.notice_contents import NoticeContents, has_living_engine
 from edgecron.client.notice_rules import KnownRules, load_recorded
-from edgecron.client.side_processes import HEARTBEAT, HEARTBEAT_ERROR, NOTICES_ERROR
+from edgecron.client.side_processes import (
+    HEARTBEAT,
+    HEARTBEAT_ERROR,
+    NOTICES_ERROR,
+    take_location,
+)
 from edgecron.model.notices import (
     Channel,
     ChannelKind,
@@ -89,7 +93,7 @@ def sending_lock(client: Client) -> Iterator[bool]:
 
     One that ends soon is waited for: it might have had its last look already.
     """
-    folder = state_dir(client.path)
+    folder = client.state_dir
     folder.mkdir(mode=0o700, exist_ok=True)
     lock_fd = open_private(folder / _LOCK, os.O_RDWR | os.O_CREAT)
     try:
@@ -378,7 +382,7 @@ def send_heartbeats(client: Client, known: KnownRules, *, send: Send = send_over
             send(known.channels[name], Message(id=mark, subject="", text="", body={}, run=mark))
         except ChannelFailed as error:
             failures.append(f"rule {name} could not send its last heartbeat: {error.message}\n")
-    kept = state_dir(client.path) / HEARTBEAT_ERROR
+    kept = client.state_dir / HEARTBEAT_ERROR
     if not failures:
         kept.unlink(missing_ok=True)
         return
@@ -398,26 +402,27 @@ def main(arguments: list[str]) -> None:
         os.setsid()  # Ctrl-C on the engine's terminal is not for us.
     with suppress(OSError):
         os.nice(_NICE)
-    deliver(Path(database), has_beat=words == [HEARTBEAT])
+    deliver(take_location(database), has_beat=words == [HEARTBEAT])
 
 
-def deliver(database: Path, *, has_beat: bool = False) -> None:
+def deliver(database: Location, *, has_beat: bool = False) -> None:
     """Send the notices of a database, unless another process does.
 
     `has_beat`: first send a heartbeat, whatever another process does.
     """
-    crash = state_dir(database) / NOTICES_ERROR
-    try:
-        with Client(database, must_exist=True) as client:
+    with Client(database, must_exist=True) as client:
+        # Of a server's database that can't be opened, the engine reports the same.
+        crash = client.state_dir / NOTICES_ERROR
+        try:
             if has_beat:
                 send_heartbeats(client, load_recorded(client))
             with sending_lock(client) as is_ours:
                 if is_ours:  # Else the process that holds the lock does the work.
                     NoticeSender(client, load_recorded(client)).run()
                     crash.unlink(missing_ok=True)
-    except Exception:
-        # Nothing else shows it: `doctor` names this file.
-        fd = open_private(crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        with open(fd, "w", encoding="utf-8", errors="replace") as file:
-            traceback.print_exc(file=file)
-        raise
+        except Exception:
+            # Nothing else shows it: `doctor` names this file.
+            fd = open_private(crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            with open(fd, "w", encoding="utf-8", errors="replace") as file:
+                traceback.print_exc(file=file)
+            raise

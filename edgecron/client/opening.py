@@ -8,12 +8,21 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 from edgecron.base.clock import Clock, SystemClock
-from edgecron.base.errors import Conflict
+from edgecron.base.errors import Conflict, NotFound, NotSupported
 from edgecron.base.forks import loading
-from edgecron.base.paths import database_path, person_name, refuse_missing_folder, state_dir
+from edgecron.base.paths import (
+    Location,
+    ServerUrl,
+    is_there,
+    location_text,
+    person_name,
+    read_location,
+    refuse_missing_folder,
+    state_dir,
+)
 from edgecron.base.units import from_ms
 from edgecron.model.schedule import HTTP, PYTHON, Author
 from edgecron.planning.corrections import ClockState, is_plausible, is_trusted, resolve_mark_ms
@@ -24,7 +33,8 @@ if TYPE_CHECKING:
     from edgecron.engine.state_folder import Doorbells
     from edgecron.model.run import Execution
     from edgecron.planning.retention import Retention
-    from edgecron.store.sqlite.reading_store import ReadingStore
+    from edgecron.store.sql.reads import Reads
+    from edgecron.store.sql.writes import Writes
     from edgecron.store.sqlite.store import SqliteStore
 
 
@@ -33,15 +43,16 @@ TRIES = 20  # of a change that others keep making first
 
 
 class OpenDatabase:
-    """The file, clock and store of a `Client`. The file is opened on first use.
+    """The database, clock and store of a `Client`. The database is opened on first use.
 
-    It waits up to `busy_wait_s` for another process's lock, then raises DatabaseBusy. `origin`
-    says in the record of changes from where this client's changes came.
+    `database` is a path, or the URL of a server's database: `postgresql://USER@HOST/NAME`.
+    It waits up to `busy_wait_s` for another process's lock, then raises DatabaseBusy. `origin` says
+    in the record of changes from where this client's changes came.
     """
 
     def __init__(
         self,
-        database: str | Path | None = None,
+        database: str | Location | None = None,
         *,
         clock: Clock | None = None,
         must_exist: bool = False,
@@ -49,19 +60,20 @@ class OpenDatabase:
         busy_wait_s: float = BUSY_WAIT_S,
         origin: str = PYTHON,
     ) -> None:
-        given = str(database) if database is not None else None
+        given = (
+            database if database is None or isinstance(database, str) else location_text(database)
+        )
         if given is None:
             from edgecron.formats.config import load  # Most programs name their database.
 
             found = load().find("database")
             given = None if found is None else str(found.text)
-        self.path = database_path(given)
+        self.location = read_location(given)
         self._clock: Clock = clock or SystemClock()
         self._must_exist = must_exist
         self._retention = retention
         self._busy_wait_s = busy_wait_s
-        self._state_dir = state_dir(self.path)
-        self._open_store: ReadingStore | None = None
+        self._open_store: Reads | None = None
         self.author = Author(origin)  # of the changes that this client makes
 
     def author_of(self, origin: str | None = None) -> Author:
@@ -91,29 +103,48 @@ class OpenDatabase:
         return self._clock
 
     @property
-    def store(self) -> ReadingStore:
+    def path(self) -> Path:
+        """The database file.
+
+        For a server, the path beside which this machine keeps its files of the database.
+        """
+        return self.store.path if isinstance(self.location, ServerUrl) else self.location
+
+    @cached_property
+    def state_dir(self) -> Path:
+        """The folder of journals, FIFOs and locks of this machine's engines."""
+        return state_dir(self.path)
+
+    def is_there(self) -> bool:
+        """Whether the database file exists; a server's database is looked at when it is opened.
+
+        Raises DatabaseUnusable if this user can't find out.
+        """
+        return isinstance(self.location, ServerUrl) or is_there(self.location)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this client has created the database."""
+        return self._open_store is not None and self._open_store.is_new
+
+    @property
+    def store(self) -> Reads:
         """The open store. It reads; that of `Engines` also writes."""
         if self._open_store is None:
-            with loading:  # A fork while this thread imports leaves the child waiting forever.
-                from edgecron.store.sqlite.reading_store import open_as
-
-                kind = self._load_store_kind()
-            if not self._must_exist:
-                refuse_missing_folder(self.path)
-            self._open_store = open_as(
-                kind,
-                self.path,
-                now_ms=self._clock.now_ms(),
-                must_exist=self._must_exist,
-                busy_wait_s=self._busy_wait_s,
-            )
+            if not self._must_exist and isinstance(self.location, Path):
+                refuse_missing_folder(self.location)
+            self._open_store = self._open()
         return self._open_store
 
-    @staticmethod
-    def _load_store_kind() -> type[ReadingStore]:
-        from edgecron.store.sqlite.reading_store import ReadingStore
-
-        return ReadingStore
+    def _open(self) -> Reads:
+        with loading:  # A fork while this thread imports leaves the child waiting forever.
+            from edgecron.store.locations import open_reads
+        return open_reads(
+            self.location,
+            now_ms=self._clock.now_ms(),
+            must_exist=self._must_exist,
+            busy_wait_s=self._busy_wait_s,
+        )
 
     @contextmanager
     def waiting_at_most(self, seconds: float) -> Iterator[None]:
@@ -134,7 +165,7 @@ class OpenDatabase:
     @property
     def place(self) -> str:
         """Where the database is, for people."""
-        return str(self.path)
+        return str(self.location)
 
     def now(self) -> datetime:
         """Return the wall time of this client's clock, aware, in UTC."""
@@ -162,6 +193,16 @@ class OpenDatabase:
         is_near = is_plausible(self._clock.now_ms(), mark_ms=mark_ms)
         return is_near or self._clock.is_synchronised() is True
 
+    def known_zone(self) -> str | None:
+        """Return the zone of `local_zone`; None if the database does not exist. Creates nothing."""
+        before, self._must_exist = self._must_exist, True
+        try:
+            return self.local_zone() if self.is_there() else None
+        except NotFound:
+            return None
+        finally:
+            self._must_exist = before
+
     def local_zone(self) -> str | None:
         """Return the zone that engines last took as local; None before the first engine."""
         return self.store.find_clock_marks().local_timezone
@@ -170,7 +211,7 @@ class OpenDatabase:
     def _doorbells(self) -> Doorbells:
         from edgecron.engine.state_folder import Doorbells  # Who only reads does not need it.
 
-        return Doorbells(self._state_dir)
+        return Doorbells(self.state_dir)
 
     def ring(self) -> None:
         """Wake the engines after a change."""
@@ -184,7 +225,6 @@ class OpenDatabase:
 
         Raises DatabaseGone if another file has replaced the open one.
         """
-        self.store.check_file()
         return self.store.change_mark
 
     def interrupt(self) -> None:
@@ -200,7 +240,12 @@ class OpenDatabase:
         return 0 if self._open_store is None else self._open_store.lock_waits
 
     def database_sizes(self) -> tuple[int, int]:
-        """Return the sizes of the database file and of its log; 0 for a missing file."""
+        """Return the sizes of the database and of its log; 0 for a missing file.
+
+        A server keeps one log for all its databases: 0.
+        """
+        if isinstance(self.location, ServerUrl):
+            return self.store.find_size()[0], 0
         return _size_of(str(self.path)), _size_of(f"{self.path}-wal")
 
 
@@ -210,19 +255,50 @@ def _size_of(path: str) -> int:
     return 0
 
 
+def find_state_dir(location: Location) -> Path:
+    """Return the state folder of a database. It is called before a fork: nothing stays open."""
+    with OpenDatabase(location) as opened:
+        return opened.state_dir
+
+
 class Engines(OpenDatabase):
     """Write, read engines, and take over runs that dead engines left."""
 
-    @property
-    def store(self) -> SqliteStore:
-        """The open store, which reads and writes."""
-        return cast("SqliteStore", super().store)
+    if TYPE_CHECKING:
 
-    @staticmethod
-    def _load_store_kind() -> type[SqliteStore]:
+        @property
+        def store(self) -> Writes:
+            """The open store, which reads and writes."""
+
+    def _open(self) -> Writes:
+        with loading:
+            from edgecron.store.locations import open_store
+        return open_store(
+            self.location,
+            now_ms=self._clock.now_ms(),
+            must_exist=self._must_exist,
+            busy_wait_s=self._busy_wait_s,
+        )
+
+    def file_store(self, what: str, *, instead: str) -> SqliteStore:
+        """Return the store of a database file. Raises NotSupported for a server.
+
+        `what` names the act, `instead` is the hint: how a server does it.
+        """
         from edgecron.store.sqlite.store import SqliteStore
 
-        return SqliteStore
+        self.file(what, instead=instead)
+        assert isinstance(self.store, SqliteStore)
+        return self.store
+
+    def file(self, what: str, *, instead: str) -> Path:
+        """Return the database file. Raises NotSupported for a server, as `file_store` does."""
+        if isinstance(self.location, ServerUrl):
+            raise NotSupported(
+                f"{what} works on a database file, not on the server of {self.location}",
+                hint=instead,
+            )
+        return self.location
 
     def engines(self) -> list[EngineState]:
         """Return the engines that have not retired, and the health of each."""
@@ -231,19 +307,21 @@ class Engines(OpenDatabase):
             return []
         from edgecron.client.engine_health import find_states
 
-        return find_states(self.store, self._state_dir, clock=self._clock)
+        return find_states(self.store, self.state_dir, clock=self._clock)
 
     def other_databases(self) -> list[DatabaseCopy]:
         """Return the processes that run a copy of this database: each schedule fires in both."""
         from edgecron.engine.other_engines import find_copies
 
-        return find_copies(self.path, uuid=self.store.uuid)
+        if isinstance(self.location, ServerUrl):
+            return []  # A copy on a server is another database, whose files we can't see.
+        return find_copies(self.location, uuid=self.store.uuid)
 
     def disk_problem(self) -> str | None:
         """Return why the disk is too full to record a start; None if it is not."""
         from edgecron.client.doctor_machine import CheckStatus, check_space
 
-        found = check_space(self.path, self._state_dir)
+        found = check_space(self.path, self.state_dir)
         return next((one.message for one in found if one.status is CheckStatus.PROBLEM), None)
 
     def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
@@ -257,7 +335,7 @@ class Engines(OpenDatabase):
         key = execution.supervisor_id
         if key is None or not is_key(key):
             return False
-        return lock_is_held(lock_path(self._state_dir, key))
+        return lock_is_held(lock_path(self.state_dir, key))
 
     def take_over(self) -> None:
         """Record the ends of runs that dead engines left, if no engine is working.
@@ -269,7 +347,7 @@ class Engines(OpenDatabase):
             from edgecron.engine.state_folder import find_foreign_owner
 
             if find_foreign_owner(self.path) is None:
-                record_left_ends(self.store, self._state_dir, clock=self._clock)
+                record_left_ends(self.store, self.state_dir, clock=self._clock)
 
     def trust_clock(self) -> tuple[datetime | None, datetime]:
         """Declare that the clock is right now, so that engines trust it.

@@ -25,15 +25,15 @@ from edgecron.planning.times import (
     upstreams_of,
 )
 from edgecron.store.sql.schedule_changes import Retiming
-from edgecron.store.sqlite.store import SqliteStore
+from edgecron.store.sql.writes import Writes
 
 
-def timing_of_stored(store: SqliteStore, schedule: Schedule) -> Timing:
+def timing_of_stored(store: Writes, schedule: Schedule) -> Timing:
     """Return what decides a schedule's times. Raises InvalidTrigger or UnknownTimezone."""
     return load_timing(schedule.spec, store.compiled_of(schedule), seed=store.seed)
 
 
-def keep_triggers(store: SqliteStore, text: str, spec: ScheduleSpec) -> CompiledSpec:
+def keep_triggers(store: Writes, text: str, spec: ScheduleSpec) -> CompiledSpec:
     """Compile a changed specification, with its triggers as they were expanded: a JSON text."""
     triggers = load_triggers(text)
     return CompiledSpec(
@@ -48,7 +48,7 @@ def keep_triggers(store: SqliteStore, text: str, spec: ScheduleSpec) -> Compiled
 
 
 def retime(
-    store: SqliteStore, schedule: Schedule, timing: Timing, *, now_ms: int, reason: Reason
+    store: Writes, schedule: Schedule, timing: Timing, *, now_ms: int, reason: Reason
 ) -> Retiming:
     """Return what a schedule missed by its old times, and what comes next by its new ones."""
     # Decided times stay decided, also if the clock went back since.
@@ -66,9 +66,7 @@ def retime(
     )
 
 
-def retime_declared(
-    store: SqliteStore, schedule: Schedule, timing: Timing, *, now_ms: int
-) -> Retiming:
+def retime_declared(store: Writes, schedule: Schedule, timing: Timing, *, now_ms: int) -> Retiming:
     """Return the same for a change that a program declares, without postponing its next fire.
 
     Two versions of a program can change the schedule in turn at each start. So a fire that only
@@ -103,7 +101,7 @@ def _find_waiting(schedule: Schedule, timing: Timing, *, now_ms: int) -> NextFir
     return found if is_same else None
 
 
-def _idle_since_ms(store: SqliteStore, schedule: Schedule) -> int:
+def _idle_since_ms(store: Writes, schedule: Schedule) -> int:
     """Return when the last run of a schedule ended, or when it was made."""
     last_id = schedule.last_execution_id
     last = None if last_id is None else store.find_execution(last_id)
@@ -130,7 +128,7 @@ def _next(
 
 
 def missed_of(
-    store: SqliteStore, schedule: Schedule, *, now_ms: int, reason: Reason
+    store: Writes, schedule: Schedule, *, now_ms: int, reason: Reason
 ) -> tuple[Missed, ...]:
     """Return the undecided times of a schedule up to now."""
     try:

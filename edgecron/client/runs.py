@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Conflict, NotFound, SupervisorUnavailable, Unreadable
-from edgecron.base.paths import state_dir
 from edgecron.base.units import to_ms
 from edgecron.client.opening import TRIES, Engines
 from edgecron.client.schedules import Schedules
@@ -207,7 +206,7 @@ class Runs(Engines, Schedules):
                 row = self.store.request_cancel(execution_id, now_ms=now_ms)
                 if row is not None:
                     try:
-                        end_run(row, state_dir(self.path))
+                        end_run(row, self.state_dir)
                     except SupervisorUnavailable:
                         # It may have ended while no engine could record it.
                         self.take_over()

@@ -124,7 +124,7 @@ class PlanMemory:
         asked = json.dumps([__version__, origin, is_pruned, len(document)]).encode()
         self._asked = sha256(asked + document).digest()
         name = f"applied-{sha256(origin.encode()).hexdigest()[:16]}"
-        self._path = state_dir(client.path) / name
+        self._path = client.state_dir / name
         self._digest = self._digest_now()
 
     def recall(self) -> tuple[int, int] | None:

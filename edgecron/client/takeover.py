@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 from edgecron.base.errors import Conflict, EdgecronError, NotFound, NotSupported
-from edgecron.base.paths import state_dir
 from edgecron.base.values import dataclass
 from edgecron.client import Client
 from edgecron.client.engine_health import (
@@ -85,7 +84,7 @@ def end_engine(client: Client, engine: EngineInfo) -> None:
 
     Raises Conflict if it is no longer stalled, EdgecronError if it does not end.
     """
-    lock = engine_lock_path(state_dir(client.path), engine.key)
+    lock = engine_lock_path(client.state_dir, engine.key)
     try:
         process = os.pidfd_open(engine.pid)
     except ProcessLookupError:
@@ -109,7 +108,7 @@ def end_engine(client: Client, engine: EngineInfo) -> None:
 
 def take_over_runs(client: Client, engine: EngineInfo, *, runs: tuple[int, ...]) -> TakenOver:
     """Record the ends of an ended engine's runs, and wake the other engines."""
-    folder = state_dir(client.path)
+    folder = client.state_dir
     record_left_ends(client.store, folder, clock=client.clock)
     # The next engine would do it too; until then the engine would be shown as dead.
     client.store.retire_engine(engine.id, now_ms=client.clock.now_ms())

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import InvalidInput
+from edgecron.base.paths import Location, location_text
 from edgecron.model.engine import CALL
 from edgecron.model.run import Claim
 
@@ -66,7 +67,9 @@ def is_interactive() -> bool:
     return getattr(sys.modules["__main__"], "__file__", None) is None
 
 
-def process_part(claim: Claim, command: tuple[str, ...] | None, *, database: Path) -> Part | None:
+def process_part(
+    claim: Claim, command: tuple[str, ...] | None, *, database: Location
+) -> Part | None:
     """Return the command and the environment of a claim's process; None for any other command.
 
     `command` is the one of this version of the program: another version might have written the
@@ -89,7 +92,7 @@ def process_part(claim: Claim, command: tuple[str, ...] | None, *, database: Pat
         "path": [one for one in path if isinstance(one, str)],
         "argv": sys.argv,
         "is_added": is_added,
-        "database": os.fspath(database),
+        "database": location_text(database),
         "run": {
             "schedule_id": claim.schedule_id,
             "plan_ms": claim.plan_ms,

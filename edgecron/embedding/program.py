@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import check_name, check_seconds, check_type, suggest
 from edgecron.base.clock import Clock, SystemClock
-from edgecron.base.errors import DatabaseBusy, InvalidInput, NotFound
+from edgecron.base.errors import DatabaseBusy, InvalidInput, NotFound, NotSupported
+from edgecron.base.paths import Location, ServerUrl
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.client.opening import OpenDatabase
 from edgecron.embedding.concurrency import AWAIT_HINT, MOST_WAIT_S, ClientPool, beside, is_on_loop
@@ -70,7 +71,7 @@ class Program:
 
     def __init__(
         self,
-        database: str | Path | None,
+        database: str | Location | None,
         *,
         name: str | None,
         timezone: str | None,
@@ -78,10 +79,10 @@ class Program:
         clock: Clock | None,
         busy_wait: float,
     ) -> None:
-        if database is not None and not isinstance(database, str | PathLike):
+        if database is not None and not isinstance(database, str | PathLike | ServerUrl):
             raise InvalidInput(
-                f"database is {database!r:.60}, expected a path or None",
-                hint="such as Scheduler('app.db')",
+                f"database is {database!r:.60}, expected a path, a URL or None",
+                hint="such as Scheduler('app.db') or Scheduler('postgresql://host/app')",
             )
         if database == "":
             raise InvalidInput(
@@ -104,9 +105,9 @@ class Program:
         self._busy_wait_s = busy_wait
         self._must_exist = False  # an engine of ours is running: it must not create a new database
         self.pool = ClientPool(self._open_client)
-        self.path = self._opened(OpenDatabase).path
-        self._database = self.path  # also if the program enters another folder
-        self.name = _check_name(name, self.path)
+        self.location = self._opened(OpenDatabase).location
+        self._database = self.location  # also if the program enters another folder
+        self.name = _check_name(name, self.location)
         self.queue = f"{PROGRAM}{self.name}"
         self.timezone = check_zone(timezone)
         self.waits = Waits(
@@ -122,6 +123,15 @@ class Program:
     def is_running(self) -> bool:
         """Whether this process has started an engine of the program and not stopped it."""
         return False
+
+    @property
+    def path(self) -> Path:
+        """The database file. Raises NotSupported for a database of a server."""
+        if isinstance(self.location, ServerUrl):
+            raise NotSupported(
+                f"database {self.location} is on a server and has no path", hint="use `location`"
+            )
+        return self.location
 
     @property
     def origin(self) -> str:
@@ -270,7 +280,7 @@ class Program:
     def _only_one_keeping(self) -> Iterator[None]:
         if not self._keeping.acquire(timeout=MOST_WAIT_S if is_on_loop() else -1):
             raise DatabaseBusy(
-                f"another thread of this program waits for database {self.path}",
+                f"another thread of this program waits for database {self.location}",
                 hint=AWAIT_HINT,
             )
         try:
@@ -344,7 +354,7 @@ class Program:
                 known = client.store.find_names_in_queue(queue)
             close = suggest(name, known)
             raise NotFound(
-                f"program {program!r} has no function {name!r} in {self.path}",
+                f"program {program!r} has no function {name!r} in {self.location}",
                 hint=f"did you mean '{program}:{close}'?"
                 if close
                 else "a program declares its functions when it starts",
@@ -427,8 +437,9 @@ class Program:
         return client
 
 
-def _check_name(name: str | None, path: Path) -> str:
-    found = path.stem if name is None else name
+def _check_name(name: str | None, location: Location) -> str:
+    usual = location.name if isinstance(location, ServerUrl) else location.stem
+    found = usual if name is None else name
     try:
         check_name(found, what="program name")
     except InvalidInput as error:

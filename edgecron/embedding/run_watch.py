@@ -16,7 +16,6 @@ from enum import Flag
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import DatabaseGone, EdgecronError
-from edgecron.base.paths import is_there
 from edgecron.base.units import to_ms
 from edgecron.embedding.concurrency import engine_logger, wait_for_rest
 from edgecron.embedding.events import Kind, Origin, PendingEvent
@@ -94,7 +93,7 @@ class RunWatch:
     def look_now(self) -> None:
         """Deliver what happened up to now. The first time, only note which runs are active."""
         with self._lend() as client:
-            if is_there(client.path):
+            if client.is_there():
                 self._look(client)
             elif self._top is None:
                 self._top = 0
@@ -246,7 +245,7 @@ class RunWatch:
         mark: int | None = None
         looks = iter(_LOOKS_MS)
         while self._goes_on():
-            found = client.change_mark() if is_there(client.path) else None
+            found = client.change_mark() if client.is_there() else None
             if found != mark:
                 began_ms = self._clock.monotonic_ms()
                 self._look(client)

@@ -14,7 +14,7 @@ from edgecron.base.checks import check_range, check_seconds, check_type, suggest
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, DatabaseGone, InvalidInput
 from edgecron.base.forks import reset_in_children
-from edgecron.base.paths import is_there
+from edgecron.base.paths import Location, is_there
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.embedding.adding import Adding
 from edgecron.embedding.concurrency import Loops, beside
@@ -56,9 +56,10 @@ class Scheduler(Adding):
         with scheduler:
             main()
 
-    - `database`: a path. None is the database that the command line uses.
+    - `database`: a path, or the URL of a server's database, such as `postgresql://host/app`. None
+      is the database that the command line uses.
     - `name` separates the functions of this program from those of other programs in the database.
-      None is the name of the file.
+      None is the name of the file or database.
     - `timezone`: for times that name no zone. None is UTC.
     - `max_running`: runs at the same time. None is 4 per core, at least 8.
     - `commands`: False leaves commands to other engines; this engine runs only its own functions.
@@ -76,7 +77,7 @@ class Scheduler(Adding):
     # be one more name to import, and to find in help.
     def __init__(
         self,
-        database: str | Path | None = None,
+        database: str | Location | None = None,
         *,
         name: str | None = None,
         timezone: str | None = None,
@@ -137,7 +138,7 @@ class Scheduler(Adding):
 
     def __repr__(self) -> str:
         state = "running" if self.is_running else "not running"
-        return f"<Scheduler {self.name} at {self.path}, {state}>"
+        return f"<Scheduler {self.name} at {self.location}, {state}>"
 
     @property
     def is_running(self) -> bool:
@@ -334,10 +335,10 @@ class Scheduler(Adding):
     def _warn_of_another(self) -> None:
         """Warn if another Scheduler of our name runs here: it does not get our functions."""
         for other in list(_started):
-            if other.is_running and (other.path, other.queue) == (self.path, self.queue):
+            if other.is_running and (other.location, other.queue) == (self.location, self.queue):
                 warnings.warn(
-                    f"another Scheduler {self.name!r} of {self.path} runs in this process, and it"
-                    " does not run the functions of this one: use that one, or stop() it before"
+                    f"another Scheduler {self.name!r} of {self.location} runs in this process, and"
+                    " it does not run the functions of this one: use that one, or stop() it before"
                     " you make another; if you have no variable for it, restart the kernel",
                     stacklevel=3,
                 )
@@ -350,12 +351,12 @@ class Scheduler(Adding):
         for other in list(_started):
             if other is self or not other.is_running:
                 continue
-            if (other.path, other.queue) != (self.path, self.queue):
+            if (other.location, other.queue) != (self.location, self.queue):
                 continue
             different = sorted(other._registry.callables ^ self._registry.callables)
             if different:
                 raise Conflict(
-                    f"another Scheduler {self.name!r} of {self.path} runs in this process, and"
+                    f"another Scheduler {self.name!r} of {self.location} runs in this process, and"
                     f" it declares these jobs differently: {', '.join(different[:3])}",
                     hint="use one Scheduler, or give them names: Scheduler(path, name='other')",
                 )
@@ -380,9 +381,9 @@ class Scheduler(Adding):
         from edgecron.engine.presence import EngineSettings
         from edgecron.supervisor.callable_runner import CallableRunner
 
-        if not is_there(self.path):
+        if isinstance(self.location, Path) and not is_there(self.location):
             raise DatabaseGone(
-                f"database {self.path} is gone: no job can run",
+                f"database {self.location} is gone: no job can run",
                 hint="put the file back; or stop and start, to begin with a new database",
             )
         self.keep_declared()
@@ -407,7 +408,7 @@ class Scheduler(Adding):
         )
         try:
             host = EngineHost(
-                self.path,
+                self.location,
                 settings,
                 clock=self._clock,
                 report=self._report,
@@ -426,7 +427,7 @@ class Scheduler(Adding):
 
     def _part_of(self, claim: Claim) -> Part | None:
         command = self._registry.process_commands.get(claim.schedule)
-        return process_part(claim, command, database=self.path)
+        return process_part(claim, command, database=self.location)
 
     def _read_state(self, schedule_id: int) -> Mapping[str, str]:
         with self.pool.client() as client:

@@ -314,7 +314,14 @@ class JourneyWaits(Waits):
             return client.execution(execution_id)
 
 
-_MOVED = ("_database", "path", "_clock", "pool", "waits", "enqueuer")  # a Scheduler's attributes
+_MOVED = (
+    "_database",
+    "location",
+    "_clock",
+    "pool",
+    "waits",
+    "enqueuer",
+)  # a Scheduler's attributes
 
 
 @contextmanager
@@ -334,7 +341,7 @@ def moved(scheduler: Scheduler, database: Path, *, clock: Clock, move: Move) -> 
         )
     own = {name: getattr(scheduler, name) for name in _MOVED}
     try:
-        scheduler._database = scheduler.path = database
+        scheduler._database = scheduler.location = database
         scheduler._clock = clock
         scheduler.pool = ClientPool(scheduler._open_client)
         scheduler.enqueuer = Enqueuer(scheduler.pool)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseGone, DatabaseUnusable, EdgecronError, SchemaTooNew
 from edgecron.base.machine import WAKE_ALARM, KernelMachine
-from edgecron.base.paths import make_folders, state_dir
+from edgecron.base.paths import Location, ServerUrl, make_folders, state_dir
 from edgecron.base.values import NamedTuple, replace
 from edgecron.engine.events import Report
 from edgecron.engine.loop import Loop
@@ -22,12 +22,18 @@ from edgecron.engine.other_engines import CopyAnnouncement, LocalEngines, find_c
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners, is_unstarted
 from edgecron.engine.sleep import KernelReports, WalWatch, system_sleeper
-from edgecron.engine.state_folder import EngineFiles, owner_of, refuse_root_risk, ring_engines
+from edgecron.engine.state_folder import (
+    EngineFiles,
+    name_machine,
+    owner_of,
+    refuse_root_risk,
+    ring_engines,
+)
 from edgecron.engine.step import Engine, Hosting
 from edgecron.engine.watchdog import Watchdog
 from edgecron.model.engine import Offers
 from edgecron.model.run import Claim, Outcome
-from edgecron.store.sqlite.store import open_store
+from edgecron.store.locations import open_store
 from edgecron.supervisor.command_runner import CommandRunner, Part
 from edgecron.supervisor.runner import Runner
 from edgecron.supervisor.state_files import prepare_state_dir
@@ -66,15 +72,15 @@ class EngineHost:
 
     def __init__(
         self,
-        database: Path,
+        database: Location,
         settings: EngineSettings | None = None,
         *,
         clock: Clock,
         report: Report,
         functions: ProgramFunctions | None = None,
         watchdog: Watchdog | None = None,
-        start_sender: Callable[[Path, bool], int] | None = None,
-        start_reader: Callable[[Path], int] | None = None,
+        start_sender: Callable[[Location, bool], int] | None = None,
+        start_reader: Callable[[Location], int] | None = None,
     ) -> None:
         settings = settings or EngineSettings()
         # A command takes longer to start than an early claim gains.
@@ -84,33 +90,41 @@ class EngineHost:
         self._functions = functions
         self._settings = settings
         _refuse_unusable(database)
-        if functions is None:
+        path = database
+        if functions is None or isinstance(path, ServerUrl):
             # This loads what fires: an upgrade can replace the files on disk later. It is closed
             # before the fork, at which no connection may be open.
-            open_store(database, now_ms=clock.now_ms()).close()
-        make_folders(database.parent)
-        self._state_dir = prepare_state_dir(state_dir(database))
-        refuse_root_risk(database)  # Again: some of it exists only now.
+            store = open_store(database, now_ms=clock.now_ms())
+            path = store.path
+            store.close()
+        make_folders(path.parent)
+        self._state_dir = prepare_state_dir(state_dir(path))
+        refuse_root_risk(path)  # Again: some of it exists only now.
         self._closers: list[Callable[[], None]] = []
         callables = None if functions is None else functions.runner
         runners = Runners(self._start_runner, clock=clock, callables=callables)
         try:
-            identity = EngineIdentity(os.urandom(8).hex(), os.getpid())
+            machine = name_machine(self._state_dir) if isinstance(database, ServerUrl) else ""
+            identity = EngineIdentity(os.urandom(8).hex(), os.getpid(), machine)
             self._files = EngineFiles(self._state_dir, identity.key)
             self._closers.append(self._files.close)
             sleeper = system_sleeper(clock)
             self._closers.append(sleeper.close)
             store = open_store(database, now_ms=clock.now_ms())
             self._closers.append(store.close)
-            announcement = CopyAnnouncement(database, uuid=store.uuid, key=identity.key)
-            self._closers.append(announcement.close)
+            if isinstance(database, Path):
+                announcement = CopyAnnouncement(database, uuid=store.uuid, key=identity.key)
+                self._closers.append(announcement.close)
             self.engine = Engine(
                 settings,
                 identity,
                 store=store,
                 clock=clock,
                 others=LocalEngines(
-                    self._state_dir, boot_id=clock.boot_id(), key=identity.key, clock=clock
+                    self._state_dir,
+                    boot_id=clock.boot_id(),
+                    key=identity.key,
+                    clock=clock,
                 ),
                 runners=runners,
                 report=report,
@@ -137,8 +151,8 @@ class EngineHost:
             sleeper=sleeper,
             files=self._files,
             watchdog=watchdog,
-            copies=find_copies(database, uuid=store.uuid),
-            wal_watch=WalWatch(database),
+            copies=find_copies(database, uuid=store.uuid) if isinstance(database, Path) else (),
+            wal_watch=WalWatch(database) if isinstance(database, Path) else None,
         )
 
     def close(self) -> None:
@@ -208,7 +222,7 @@ class OutlivingCalls:
         self,
         runner: Runner,
         *,
-        database: Path,
+        database: Location,
         state_dir: Path,
         files: EngineFiles,
         engine_id: int,
@@ -277,11 +291,13 @@ class OutlivingCalls:
         )
 
 
-def _refuse_unusable(database: Path) -> None:
+def _refuse_unusable(database: Location) -> None:
     """Refuse a database of another user, or an unknown local zone, before anything is started."""
     # A zone that can't be found now would make every local schedule look broken.
     with one_local_zone():
         local_history()
+    if isinstance(database, ServerUrl):
+        return
     owner = owner_of(database)
     # If it is not a file, such as a device, that is the true reason: opening it says so.
     if owner not in (None, os.geteuid()) and database.is_file():

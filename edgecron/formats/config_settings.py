@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from edgecron.base.errors import InvalidConfig, InvalidInput
-from edgecron.base.paths import resolve_path
+from edgecron.base.paths import ServerUrl, read_location, resolve_path
 from edgecron.base.units import parse_size
 from edgecron.base.values import NamedTuple
 from edgecron.formats.config_keys import ACTIONS, read_keys
@@ -118,6 +118,15 @@ def _read_path(text: str, what: str) -> str:
     return str(resolve_path(text, what=what))
 
 
+def _read_database(text: str, what: str) -> str:
+    return text if isinstance(read_location(text), ServerUrl) else _read_path(text, what)
+
+
+def _check_location(text: str, what: str) -> None:
+    if not isinstance(read_location(text), ServerUrl):
+        _check_absolute(text, what)
+
+
 def _check_absolute(text: str, what: str) -> None:
     # Commands that read the file start in any folder.
     if not text.startswith(("/", "~")):
@@ -161,6 +170,7 @@ PATHS = Kind(
     is_list=True,
     check_written=_check_absolute,
 )
+DATABASE = Kind(_read_database, "a path or postgresql://...", (str,), check_written=_check_location)
 URL = Kind(_read_url, "an address such as http://pi:8745", (str,))
 THEME = Kind(_read_theme, "auto or the name of a theme", (str,))
 
@@ -281,7 +291,14 @@ _AGE = or_none(DURATION)
 _SIZE = or_none(size())
 
 _TOP = (
-    Setting("database", PATH, None, "the database file", "this user's own", "--db"),
+    Setting(
+        "database",
+        DATABASE,
+        None,
+        "the database: a file, or postgresql://...",
+        "this user's own",
+        "--db",
+    ),
     Setting(
         "url",
         URL,

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from edgecron.base.errors import EdgecronError
 from edgecron.base.files import check_token
-from edgecron.base.paths import user_name
+from edgecron.base.paths import Location, user_name
 from edgecron.base.units import format_instant
 from edgecron.base.values import replace
 from edgecron.client import Client
@@ -66,7 +66,7 @@ def application(
     return Application(opened, guard=guard, limits=limits or Limits())
 
 
-def opener_of(database: str | Path | None) -> Opened:
+def opener_of(database: str | Location | None) -> Opened:
     """Return a function that opens the Client of a thread."""
 
     def opened() -> Client:

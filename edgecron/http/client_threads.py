@@ -28,7 +28,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from edgecron.base.errors import DatabaseUnusable, EdgecronError
-from edgecron.base.paths import is_there
 from edgecron.client.record_forms import chunk_fields
 from edgecron.http.access import Limits
 from edgecron.http.answer_objects import shown_runs
@@ -54,9 +53,9 @@ _Task = tuple[Callable[["Client"], Any], "Future[Any]"]
 
 def need_database(client: Client) -> None:
     """Raise DatabaseUnusable if there is no database: the request is not wrong."""
-    if not is_there(client.path):
+    if not client.is_there():
         raise DatabaseUnusable(
-            f"there is no database {client.path}",
+            f"there is no database {client.place}",
             hint="check that its engine is running: edgecron daemon",
         )
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput, NotSupported, UsageError
 from edgecron.base.files import MAKE
-from edgecron.base.paths import is_root, resolve_path, state_dir
+from edgecron.base.paths import Location, is_root, resolve_path
 from edgecron.base.peers import PROC, own_users, tells_users
 from edgecron.base.unix_sockets import connect, listen
 from edgecron.base.values import NamedTuple
+from edgecron.client.opening import find_state_dir
 from edgecron.client.remote_server import DEFAULT_PLACE
 from edgecron.http.access import LOOPBACK, Guard, Limits
 from edgecron.supervisor.state_files import prepare_state_dir
@@ -63,15 +64,15 @@ class UnixPlace(NamedTuple):
 Place = TcpPlace | UnixPlace
 
 
-def read_place(text: str, *, database: Path) -> Place:
+def read_place(text: str, *, database: Location) -> Place:
     """Read a place such as `8745`, `127.0.0.1:8745` or `unix:/run/edgecron.sock`.
 
-    `unix:` without a path is a socket beside the database. Raises InvalidInput.
+    `unix:` without a path is a socket in the state folder of the database. Raises InvalidInput.
     """
     if text.startswith(_UNIX):
         given = text.removeprefix(_UNIX)
         if not given:
-            return UnixPlace(state_dir(database) / SOCKET_NAME)
+            return UnixPlace(find_state_dir(database) / SOCKET_NAME)
         return UnixPlace(resolve_path(given, what="--http"))
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > 65_535:
@@ -206,7 +207,7 @@ class HttpService:
 
     def __init__(
         self,
-        database: Path,
+        database: Location,
         place: Place,
         *,
         token: str | None,

@@ -25,6 +25,7 @@ from textual.screen import ModalScreen, Screen
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import EdgecronError
+from edgecron.base.paths import Location
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.tui.database_app import DatabaseApp
@@ -73,7 +74,7 @@ class OwnMachine(NamedTuple):
     dashboard starts an engine without being asked. `root` is the machine's root folder.
     """
 
-    database: Path
+    database: Location
     config_path: str | None = None
     starts_engine: bool = False
     root: Path = Path("/")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from edgecron.base.bundle import Start, find_bundle
 from edgecron.base.errors import EdgecronError
+from edgecron.base.paths import Location, ServerUrl
 from edgecron.engine.state_folder import owner_of, root_risk_error
 
 _PACKAGE_PARENT = Path(__file__).resolve().parents[2]
@@ -25,10 +26,12 @@ _MESSAGE_PREFIX = "error: "
 _END_S = 5.0  # the wait for its end
 
 
-def engine_command(database: Path, *, config_path: str | None) -> Start:
+def engine_command(database: Location, *, config_path: str | None) -> Start:
     """Return the command line of an engine that leaves running jobs when it ends."""
     config = [] if config_path is None else ["--config", config_path]
-    words = [*config, "--db", os.fspath(database), "daemon", "--until-eof"]
+    # Other users can read the words of a command, so the URL of a server is not among them.
+    named = [] if isinstance(database, ServerUrl) else ["--db", os.fspath(database)]
+    words = [*config, *named, "daemon", "--until-eof"]
     words += ["--on-shutdown", "leave", "--log-format", "text"]
     bundle = find_bundle()
     if bundle is not None:
@@ -37,14 +40,20 @@ def engine_command(database: Path, *, config_path: str | None) -> Start:
     return Start([sys.executable, "-P", "-m", "edgecron", *words], ())
 
 
-def engine_environment() -> Mapping[str, str]:
-    """Return our environment, changed so that the engine finds this same package."""
+def engine_environment(database: Location | None = None) -> Mapping[str, str]:
+    """Return our environment, changed so that the engine finds this same package and database."""
     paths = [str(_PACKAGE_PARENT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    if isinstance(database, ServerUrl):
+        found["EDGECRON_DB"] = database.full
+        found.pop("EDGECRON_URL", None)
+    return found
 
 
-def find_refusal(database: Path) -> EdgecronError | None:
+def find_refusal(database: Location) -> EdgecronError | None:
     """Say why this user can't run an engine on a database; None if it is allowed."""
+    if isinstance(database, ServerUrl):
+        return None  # The server decides.
     owner = owner_of(database)
     if owner in (None, os.geteuid()):
         return root_risk_error(database)
@@ -56,7 +65,7 @@ def find_refusal(database: Path) -> EdgecronError | None:
 
 
 def start_engine(
-    database: Path, *, config_path: str | None, ended: Callable[[str | None], object]
+    database: Location, *, config_path: str | None, ended: Callable[[str | None], object]
 ) -> OwnEngine:
     """Start an engine for a database. Raises the error of `find_refusal`."""
     refusal = find_refusal(database)
@@ -64,7 +73,7 @@ def start_engine(
         raise refusal
     return OwnEngine(
         engine_command(database, config_path=config_path),
-        environment=engine_environment(),
+        environment=engine_environment(database),
         ended=ended,
     )
 

@@ -697,7 +697,9 @@ def test_of_a_large_database_doctor_reads_the_vital_tables_and_names_the_rest(
     every = doctor_machine.check_integrity(story.client, is_deep=False, command=str)
     monkeypatch.setattr(doctor_machine, "MOMENT_MS", -1)
     nothing = doctor_machine.check_integrity(story.client, is_deep=False, command=str)
-    damage, unread = find_damage_within(story.client.store, lambda: False)
+    damage, unread = find_damage_within(
+        story.client.file_store("doctor", instead=""), lambda: False
+    )
 
     assert [one.message for one in every] == ["no damage found"]
     assert damage == []

@@ -345,7 +345,8 @@ def test_an_interrupt_ends_the_question_that_is_being_answered(client: Client) -
         client.interrupt()
         return False
 
-    client.store.connection.set_progress_handler(interrupt, 10)
+    connection = client.file_store("a handler", instead="").connection
+    connection.set_progress_handler(interrupt, 10)
     with pytest.raises(QueryInterrupted, match="was interrupted"):
         find_order_of(
             client.store,
@@ -354,7 +355,7 @@ def test_an_interrupt_ends_the_question_that_is_being_answered(client: Client) -
             matches=lambda keys: True,
             now=client.now(),
         )
-    client.store.connection.set_progress_handler(None)
+    connection.set_progress_handler(None)
 
     assert len(client.schedule_order()) == 50
 

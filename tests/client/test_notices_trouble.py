@@ -239,7 +239,7 @@ def test_after_a_restore_notices_of_the_backup_are_not_sent_again(mailbox: Open)
     box.story.after_s(HOUR_S)
     client, clock = box.story.client, box.story.world.clock
 
-    renew_identity(client.store, boot_id="boot", now_ms=clock.now_ms())
+    renew_identity(client.file_store("restore", instead=""), boot_id="boot", now_ms=clock.now_ms())
     box.failure = None
 
     assert box.deliver() == []

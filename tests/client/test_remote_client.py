@@ -52,6 +52,8 @@ _HERE = {
     ),
     *("backup", "write_backup", "restoring", "prune", "forget", "compact", "trust_clock"),
     *("begun_runs", "output_so_far", "waiting_at_most"),
+    # Of the database's place on this machine.
+    *("path", "state_dir", "file", "file_store", "is_there", "is_new", "known_zone"),
 }
 
 

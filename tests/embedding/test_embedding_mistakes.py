@@ -71,7 +71,9 @@ def test_a_misspelt_parameter_of_a_scheduler_is_named_with_the_right_one() -> No
 
 
 def test_a_database_is_a_path() -> None:
-    with pytest.raises(InvalidInput, match="database is 5, expected a path or None") as caught:
+    with pytest.raises(
+        InvalidInput, match="database is 5, expected a path, a URL or None"
+    ) as caught:
         Scheduler(5)  # type: ignore[arg-type]
 
     assert "Scheduler('app.db')" in said_by(caught)

@@ -17,8 +17,9 @@ from edgecron.client import Client
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import Claim, Outcome
 from edgecron.store.sql.connection import Params
+from edgecron.store.sql.writes import Writes
 from edgecron.store.sqlite.connection import Database
-from edgecron.store.sqlite.store import SqliteStore, open_store
+from edgecron.store.sqlite.store import open_store
 from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.state_files import prepare_state_dir
@@ -166,7 +167,7 @@ class PoweredWorld(World):
     def prune(self) -> None:
         """Nobody does: what was removed can't be told from what was lost."""
 
-    def _choose_sync(self, store: SqliteStore) -> None:
+    def _choose_sync(self, store: Writes) -> None:
         if self._synchronous is not None:
             store.rows(f"PRAGMA synchronous = {self._synchronous}")
 

@@ -11,7 +11,7 @@ from edgecron.model.options import Policies
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Due, Fire, Timing
 from edgecron.store.sql.manual_runs import Enqueued
-from edgecron.store.sqlite.store import SqliteStore
+from edgecron.store.sql.writes import Writes
 from edgecron.triggers import OnceInTrigger, combine, parse_trigger
 
 SEED = bytes(range(16))
@@ -94,7 +94,7 @@ def make_due(
     )
 
 
-def enqueue(store: SqliteStore, schedule: Schedule, fire: Fire, *, now_ms: int) -> list[int]:
+def enqueue(store: Writes, schedule: Schedule, fire: Fire, *, now_ms: int) -> list[int]:
     """Queue a fire of a schedule; the ids of its rows."""
     [found] = store.enqueue_together([Enqueued(schedule, (fire,))], now_ms=now_ms)
     assert isinstance(found, list), found

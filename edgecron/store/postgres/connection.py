@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -13,18 +13,14 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from edgecron.base.clock import Clock, ServerTime
 from edgecron.base.errors import (
-    DatabaseBusy,
-    DatabaseDamaged,
-    DatabaseFull,
     DatabaseUnusable,
     EdgecronError,
     InvalidInput,
-    LeaseLost,
-    QueryInterrupted,
-    Unreadable,
 )
+from edgecron.base.paths import read_location
 from edgecron.store.contract import LEASE_MS
 from edgecron.store.postgres.dialect import to_postgres
+from edgecron.store.postgres.refusals import translate
 from edgecron.store.postgres.values import adapt, as_json
 from edgecron.store.sql.connection import OwnConnection, Params
 
@@ -48,15 +44,15 @@ _MOST_IDLE_MS = 10_000  # that a transaction of a writer is left open by its pro
 
 def place_of(url: str) -> str:
     """Where a database is, for people: its URL without the password."""
+    place = str(read_location(url))
     try:
-        found = conninfo_to_dict(url)
+        conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise InvalidInput(
-            f"database URL can't be read: {str(error).strip()}",
+            f"database URL {place} can't be read: {str(error).strip()}",
             hint="write it so: postgresql://USER@HOST:PORT/DATABASE",
         ) from error
-    host, port = found.get("host") or "", found.get("port")
-    return f"postgresql://{host}{f':{port}' if port else ''}/{found.get('dbname') or ''}"
+    return place
 
 
 class ServerDatabase(OwnConnection):
@@ -73,7 +69,8 @@ class ServerDatabase(OwnConnection):
         DatabaseUnusable if the server can't be reached or refuses the connection.
         """
         super().__init__(place_of(url))
-        self.lock_waits = 0
+        self.is_new = False
+        self._lock_waits = 0
         self._lock_failures = 0  # not recorded yet
         self._url = url
         self._busy_wait_ms = round(busy_wait_s * 1000)
@@ -117,6 +114,11 @@ class ServerDatabase(OwnConnection):
                 self._connection.close()
 
     # The identity of the database.
+
+    @property
+    def lock_waits(self) -> int:
+        """How often another writer was waited for."""
+        return self._lock_waits
 
     @property
     def change_mark(self) -> int:
@@ -170,9 +172,10 @@ class ServerDatabase(OwnConnection):
         with self._translated():
             with self._using() as connection:
                 cursor = connection.cursor("each", withhold=True)
-                statement = to_postgres(sql)
-                cursor.execute(statement.text, statement.values(params))
             try:
+                with self.in_use:
+                    statement = to_postgres(sql)
+                    cursor.execute(statement.text, statement.values(params))
                 while True:
                     with self.in_use:
                         some = cursor.fetchmany(64)
@@ -311,7 +314,7 @@ class ServerDatabase(OwnConnection):
             for _, server_ms in found[1:]:
                 self._note_time(server_ms, asked_ms)
             if self._was_locked:
-                self.lock_waits += 1
+                self._lock_waits += 1
                 self._lock_failures += 1
                 _results(connection, f"SELECT pg_advisory_xact_lock({_WRITERS})")
                 found = [(), *_results(connection, self._ask_version())]
@@ -341,6 +344,9 @@ class ServerDatabase(OwnConnection):
             yield
         finally:
             self._busy_wait_ms = before_ms
+
+    def keep_pages(self, kib: int) -> None:
+        """Do nothing: the server keeps pages in its own memory."""
 
     def interrupt(self) -> None:
         """Make a statement that is running raise QueryInterrupted. Callable from any thread."""
@@ -389,7 +395,7 @@ class ServerDatabase(OwnConnection):
         try:
             yield
         except psycopg.Error as error:
-            raise _translate(error, str(self.place)) from error
+            raise translate(error, str(self.place)) from error
 
     def _check_transaction(self) -> None:
         # Each statement would be committed alone: half a decision, and a sync for every row.
@@ -420,62 +426,3 @@ _SIZES = """SELECT sum(pg_total_relation_size(c.oid)), sum(CASE c.relname
         ELSE pg_total_relation_size(c.oid) END)
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = 'edgecron' AND c.relkind = 'r'"""
-
-# The first match says what an error of the server means: its code, or the first letters of it.
-_Make = Callable[[str, str], EdgecronError]
-_MEANINGS: tuple[tuple[str, _Make], ...] = (
-    ("EC001", lambda place, why: LeaseLost(f"database {place}: {why}")),
-    (
-        "55P03 40",
-        lambda place, _: DatabaseBusy(
-            f"database {place} is locked by another process",
-            hint="try again in a moment; if it lasts, see pg_stat_activity and pg_locks",
-        ),
-    ),
-    ("57014", lambda place, _: QueryInterrupted(f"a query of database {place} was interrupted")),
-    (
-        "53100",
-        lambda place, _: DatabaseFull(
-            f"no space left to write database {place}", hint="free some disk space on the server"
-        ),
-    ),
-    (
-        "42501",
-        lambda place, why: DatabaseUnusable(
-            f"database {place} refuses this role ({why})",
-            hint="grant the role its rights on the schema edgecron",
-        ),
-    ),
-    (
-        "25006",
-        lambda place, _: DatabaseUnusable(
-            f"database {place} is read-only", hint="name the primary server, not a standby"
-        ),
-    ),
-    (
-        "42",
-        lambda place, why: DatabaseDamaged(
-            f"database {place} does not have the tables of this edgecron ({why})",
-            hint="another program changed them; restore a backup",
-        ),
-    ),
-    (
-        "22 23",
-        lambda place, why: Unreadable(
-            f"database {place} has content that can't be read ({why})",
-            hint="to see the damage: edgecron doctor --deep",
-        ),
-    ),
-)
-
-
-def _translate(error: psycopg.Error, place: str) -> EdgecronError:
-    why = str(error).partition("\n")[0].strip()[:300]
-    code = error.sqlstate or ""
-    for starts, make in _MEANINGS:
-        if any(code.startswith(start) for start in starts.split()):
-            return make(place, why)
-    return DatabaseUnusable(
-        f"database {place} can't be used ({why})",
-        hint="check that the server runs and lets you in: pg_isready",
-    )

@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import edgecron
-from edgecron.base.errors import SchemaTooNew
+from edgecron.base.errors import NotFound, SchemaTooNew
 from edgecron.store.postgres.connection import ServerDatabase
 from edgecron.store.sql.rows import SPEC_COLUMNS
 
@@ -17,13 +17,21 @@ SCHEMA_VERSION = len(SCRIPTS)
 _FOLDER = Path(__file__).parent
 
 
-def migrate(database: ServerDatabase, *, now_ms: int, seed: bytes | None = None) -> None:
+def migrate(
+    database: ServerDatabase, *, now_ms: int, must_exist: bool = False, seed: bytes | None = None
+) -> None:
     """Bring a database to this edgecron's schema, in one transaction.
 
     A new database gets `seed`; None is a random one. Raises SchemaTooNew for a database of a newer
-    edgecron.
+    edgecron; with `must_exist`, NotFound for a new one.
     """
-    if _version_of(database) != SCHEMA_VERSION:
+    version = _version_of(database)
+    if version == 0 and must_exist:
+        raise NotFound(
+            f"database {database.place} has no tables of edgecron",
+            hint="check the URL, or add a first schedule: edgecron add --help",
+        )
+    if version != SCHEMA_VERSION:
         with database.transaction():
             _bring_up(database, now_ms=now_ms, seed=seed)
     database.expect_version(SCHEMA_VERSION)
@@ -40,6 +48,7 @@ def _bring_up(database: ServerDatabase, *, now_ms: int, seed: bytes | None) -> N
         database.run_script((_FOLDER / "migrations" / script).read_text(encoding="utf-8"))
     database.run_script(_edited_trigger())
     if version == 0:
+        database.is_new = True
         _write_meta(database, now_ms=now_ms, seed=seed or os.urandom(16))
     database.change("UPDATE versions SET schema = :version", {"version": SCHEMA_VERSION})
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from edgecron.base.paths import files_of_server
 from edgecron.store.contract import LEASE_MS, Lease
 from edgecron.store.postgres.connection import ServerDatabase
 from edgecron.store.postgres.migrate import migrate
@@ -9,16 +12,22 @@ from edgecron.store.sql.writes import Writes
 
 
 def open_store(
-    url: str, *, now_ms: int, busy_wait_s: float = 30.0, seed: bytes | None = None
+    url: str,
+    *,
+    now_ms: int,
+    must_exist: bool = False,
+    busy_wait_s: float = 30.0,
+    seed: bytes | None = None,
 ) -> PostgresStore:
     """Open a database of a server, and bring it to this edgecron's schema.
 
-    A new database gets this `seed`; None is a random one. Only tests give one.
+    A new database gets this `seed`; None is a random one. Only tests give one. With `must_exist`,
+    raises NotFound for a database without our tables.
     """
     store = PostgresStore(url, busy_wait_s=busy_wait_s)
     try:
-        migrate(store, now_ms=now_ms, seed=seed)
-        store.read_identity()
+        migrate(store, now_ms=now_ms, must_exist=must_exist, seed=seed)
+        store.path = files_of_server(store.uuid)
     except BaseException:
         store.close()
         raise
@@ -27,6 +36,8 @@ def open_store(
 
 class PostgresStore(ServerDatabase, Writes):
     """The store of one thread: `protocol.Store`, and more for clients."""
+
+    path: Path
 
     @property
     def leases(self) -> PostgresStore:

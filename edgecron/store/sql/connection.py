@@ -28,6 +28,24 @@ class Connection(Protocol):
 
     notes: dict[str, Any]  # of the store's modules, kept between transactions
     lease_columns: str  # SQL: the machine of engine `n`, and whether its lease has ended
+    path: Path  # the file; for a server, beside which this machine keeps its own files
+    place: str  # where the database is, for people
+    is_new: bool  # whether opening it made it
+
+    def close(self) -> None:
+        """Close the connection. Does nothing if it is closed, or belongs to the parent process."""
+
+    @property
+    def uuid(self) -> str:
+        """The UUID of the database."""
+
+    @property
+    def change_mark(self) -> int:
+        """A number that changes when another connection commits."""
+
+    @property
+    def lock_waits(self) -> int:
+        """How often another connection's lock was waited for."""
 
     @property
     def seed(self) -> bytes:
@@ -42,6 +60,24 @@ class Connection(Protocol):
 
         Without `is_synced`, a power cut can take it, but no earlier one.
         """
+
+    def together(self) -> AbstractContextManager[None]:
+        """Make one transaction of those within the block: all of them commit, or none."""
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Wait up to so long for another writer from now on."""
+
+    def waiting_at_most(self, seconds: float) -> AbstractContextManager[None]:
+        """Wait up to so long for another writer within the block."""
+
+    def rehearsal(self) -> AbstractContextManager[None]:
+        """Roll back all that is written within the block."""
+
+    def interrupt(self) -> None:
+        """Make a statement that is running raise QueryInterrupted. Callable from any thread."""
+
+    def keep_pages(self, kib: int) -> None:
+        """Keep so many KiB in memory, for a command that reads the same rows repeatedly."""
 
     def rows(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """All rows of a statement."""
@@ -96,7 +132,7 @@ class _RollBack(Exception):
 class OwnConnection(Connection):
     """Base of the connections of all stores."""
 
-    def __init__(self, place: Path | str) -> None:
+    def __init__(self, place: str) -> None:
         """Connect to nothing yet. `place` is the database, as messages name it."""
         self.place = place
         self.in_use = RLock()

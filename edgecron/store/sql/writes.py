@@ -6,6 +6,8 @@ command (prune, doctor, backup, statistics, the dashboard's pages) has no method
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from edgecron.store.sql import (
     claims,
     corrections,
@@ -25,6 +27,10 @@ from edgecron.store.sql import (
     waiting_rows,
 )
 from edgecron.store.sql.reads import Reads
+
+if TYPE_CHECKING:
+    from edgecron.base.clock import Clock
+    from edgecron.store.protocol import Leases
 
 
 class Writes(Reads):
@@ -138,6 +144,21 @@ class Writes(Reads):
     find_output = ends.find_output
     note_progress = ends.note_progress
     report_progress = ends.report_progress
+
+    if TYPE_CHECKING:
+
+        @property
+        def leases(self) -> Leases | None:
+            """The leases of engines on several machines; see `Store.leases`."""
+
+        def clock_for(self, own: Clock) -> Clock:
+            """The clock by which times are due; see `Store.clock_for`."""
+
+        def mend(self) -> bool:
+            """After an error, recover the open files if that loses nothing; see `Store.mend`."""
+
+        def tidy(self) -> None:
+            """Do housekeeping that keeps the store fast, outside of any transaction."""
 
     # Retention.
 

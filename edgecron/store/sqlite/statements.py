@@ -129,7 +129,7 @@ class Statements(OwnConnection):
     _connection: apsw.Connection
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
+        super().__init__(str(path))
         self.path = path
 
     def rows(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:

@@ -1,0 +1,131 @@
+"""Commands on a database of a PostgreSQL server, as on a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgecron.base.paths import ServerUrl, read_location
+from tests.support.cli import Edgecron
+from tests.support.postgres import PostgresServer
+
+
+@pytest.fixture
+def url(
+    postgres: PostgresServer, edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """The URL of an empty database; it has a password, which the server does not ask for."""
+    found = postgres.create_empty().replace("postgres@", "postgres:geheim@")
+    monkeypatch.setenv("EDGECRON_DB", found)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return found
+
+
+def test_commands_do_on_a_server_what_they_do_on_a_file(
+    edgecron: Edgecron, url: str, tmp_path: Path
+) -> None:
+    shown = url.replace(":geheim", "")
+
+    missing = edgecron("list")
+    added = edgecron("add", "job", "--every", "1h", "--shell", "echo good; exit 3")
+    ran = edgecron("run", "job", "--wait")
+    edited = edgecron("edit", "job", "--every", "2h")
+    undone = edgecron("undo", "job")
+    exported = edgecron("export")
+    file = tmp_path / "schedules.toml"
+    file.write_text(exported.out.replace("1h", "3h"))
+    applied = edgecron("apply", str(file))
+
+    assert missing.code == 3
+    assert f"database {shown} has no tables of edgecron" in missing.err
+    assert f"created database {shown}" in added.err
+    assert (ran.code, ran.out) == (3, "good\n")
+    assert edgecron("history", "--json").json[0]["status"] == "failed"
+    assert edgecron("logs", "job").out == "good\n"
+    assert "failed" in edgecron("why", "job").out
+    assert (edited.code, undone.code, applied.code) == (0, 0, 0)
+    assert edgecron("list", "--json").json[0]["triggers"] == ["every 3h"]
+    assert "every 3h" in edgecron("show", "job").out
+    assert edgecron("status", "--json").json[0]["database"] == shown
+    assert edgecron("doctor").code == 0
+    assert edgecron("notices").code == 0
+    assert edgecron("stats").code == 0
+    assert edgecron("next").code == 0
+    assert edgecron("rm", "job").code == 0
+    assert edgecron("undo").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("status", "--json"),
+        ("doctor",),
+        ("config", "show"),
+        ("config", "show", "--json"),
+        ("backup", "copy.db"),
+        ("restore", "copy.db"),
+        ("prune", "--compact"),
+        ("add", "job", "--every", "1h", "--", "edgecron", "list"),
+        ("no-such-command",),
+    ],
+)
+def test_nothing_shows_the_password(edgecron: Edgecron, url: str, words: tuple[str, ...]) -> None:
+    for given in (words, ("--db", url, *words)):
+        said = edgecron(*given)
+        assert "geheim" not in said.out + said.err
+
+
+def test_what_only_a_file_has_names_the_program_of_the_server(edgecron: Edgecron, url: str) -> None:
+    edgecron("add", "job", "--every", "1h", "--", "true")
+
+    backup = edgecron("backup", "copy.db")
+    restore = edgecron("restore", "copy.db")
+
+    assert (backup.code, restore.code) == (1, 1)
+    assert "hint: with PostgreSQL's own program: pg_dump -d 'postgresql://" in backup.err
+    assert "hint: with PostgreSQL's own program: psql -d 'postgresql://" in restore.err
+
+
+def test_an_unreachable_server_a_missing_database_and_a_wrong_url_are_one_clear_error(
+    edgecron: Edgecron, url: str
+) -> None:
+    gone = edgecron("--db", "postgresql://me:geheim@127.0.0.1:1/app", "list")
+    missing = edgecron("--db", url.replace("empty", "no"), "list")
+    wrong = edgecron("--db", "postgresql://me:ge@heim@host/app", "list")
+    unknown = edgecron("--db", "postgresql://me@host/app?no_such=1", "list")
+
+    assert gone.code == 5
+    assert "error: database postgresql://me@127.0.0.1:1/app can't be" in gone.err
+    assert missing.code == 3
+    assert "createdb" in missing.err
+    assert (wrong.code, unknown.code) == (2, 2)
+    assert "heim" not in wrong.err
+    assert all(said.err.count("error:") == 1 for said in (gone, missing, wrong, unknown))
+
+
+def test_without_the_driver_the_hint_installs_it(
+    edgecron: Edgecron, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+
+    said = edgecron("list")
+
+    assert said.code == 1
+    assert "needs psycopg, which is not installed" in said.err
+    assert "hint: pip install 'edgecron[postgres]'" in said.err
+
+
+def test_a_url_is_shown_without_its_passwords_and_equals_itself() -> None:
+    url = "postgres://me:geheim@a:1,b:2/app?sslpassword=geheim&sslmode=require&password=geheim"
+
+    location = read_location(url)
+
+    assert isinstance(location, ServerUrl)
+    assert str(location) == "postgres://me@a:1,b:2/app?sslmode=require"
+    assert "geheim" not in repr(location)
+    assert location.name == "app"
+    assert location == read_location(url)
+    assert location.full == url
