@@ -68,6 +68,7 @@ ACTIONS: dict[str, Action] = {
     "delete": Action(("d", "delete"), "remove a schedule (asks first)"),
     "undo": Action(("z",), "undo your last pause, resume, move, edit, add or removal"),
     "changes": Action(("c",), "list the changes of a schedule: who, when, what"),
+    "graph": Action(("w",), "show what a schedule waits for, and what waits for it"),
     "backfill": Action(("b",), "backfill: run past times that had no success"),
     "engine": Action(("S",), "start or stop an engine"),
     "palette": Action(("ctrl+p", ":"), "find an action by name"),

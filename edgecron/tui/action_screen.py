@@ -68,7 +68,7 @@ class ActionScreen(QueryScreen[ScreenResultType]):
 class EditScreen(ActionScreen[ScreenResultType]):
     """A screen from which schedules can be added and changed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings("add", "add_form", "edit", "changes")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("add", "add_form", "edit", "changes", "graph")
 
     def current_schedule(self) -> str | None:
         """Return the schedule that `edit` opens; None without one."""
@@ -117,6 +117,19 @@ class EditScreen(ActionScreen[ScreenResultType]):
             )
         else:
             self.prepare(self._list_changes(name))
+
+    def action_graph(self) -> None:
+        name = self.current_schedule()
+        if name is None:
+            self.app.show_notice(
+                "select a schedule first: its graph shows what it waits for", severity="warning"
+            )
+            return
+        # Loaded when needed: few people have dependent schedules.
+        from edgecron.tui.graph_screen import GraphScreen
+
+        if self.app.screen is self:
+            self.app.push_screen(GraphScreen(name))
 
     async def _list_changes(self, name: str) -> None:
         from edgecron.tui.schedule_facts import MOST_CHANGES, ChangeList

@@ -255,6 +255,9 @@ class DatabaseApp(TypedAheadApp):
         self._note_write_trouble(_LOCKED if waits > before else None)
         self.set_timer(_LOCK_POLL_S, self._watch_lock)
 
+    def open_schedule(self, name: str) -> None:
+        """Open a schedule over the first screen; an application without one does nothing."""
+
     # Notices.
 
     def show_notice(self, words: str, *, severity: SeverityLevel = "information") -> None:

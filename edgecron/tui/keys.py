@@ -42,7 +42,7 @@ IN_LISTS = frozenset(
             "mark_range",
         ),
         *("pause", "resume", "reschedule", "add", "add_form", "edit", "delete", "undo", "backfill"),
-        *("changes", "zoom_in", "zoom_out", "earlier", "later", "present"),
+        *("changes", "graph", "zoom_in", "zoom_out", "earlier", "later", "present"),
     }
 )
 IN_TIMELINE = frozenset({"zoom_in", "zoom_out", "earlier", "later", "present"})

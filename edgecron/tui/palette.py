@@ -41,7 +41,7 @@ _COLUMNS = (
 # People open the palette for an action, not to move.
 _FIRST = (
     *("run", "pause", "resume", "reschedule", "cancel"),
-    *("add", "add_form", "edit", "delete", "undo", "changes", "backfill"),
+    *("add", "add_form", "edit", "delete", "undo", "changes", "graph", "backfill"),
 )
 _LAST = ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back")
 
@@ -247,7 +247,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
         *("add", "add_form", "edit", "delete", "undo", "backfill"),
     ),
     "In the timeline": ("zoom_in", "zoom_out", "earlier", "later", "present"),
-    "Of a schedule": ("changes", "fields"),
+    "Of a schedule": ("changes", "graph", "fields"),
     "In a run's output": tuple(action for action in ACTIONS if action in IN_OUTPUT),
     "Everywhere": ("palette", "help", "engine", "quit"),
 }

@@ -285,6 +285,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "machine": (("back", "back"), ("open", "all facts")),
     "notices": (("back", "back"), ("open", "all facts")),
+    "graph": (("back", "back"), ("open", "details")),
     "simulation": (("back", "back"), ("open", "all facts"), ("span", "week, month, year")),
     "run": (
         ("back", "back"),

@@ -321,3 +321,14 @@ def test_nothing_starts_for_marked_lines_before_the_answer(environment: dict[str
         read_until(outer, "started 2 schedules")
         os.write(outer, b"q")
         read_until(outer, None)
+
+
+def test_a_key_shows_what_waits_for_a_schedule(environment: dict[str, str]) -> None:
+    with Client(Path(environment["EDGECRON_DB"])) as client:
+        client.add(make_spec("verify", f"after {_SHOWN}:failure"))
+    with on_terminal(environment) as outer:
+        read_until(outer, "verify")
+        os.write(outer, b"w")
+        read_until(outer, "after it fails")
+        os.write(outer, b"q")
+        read_until(outer, None)
