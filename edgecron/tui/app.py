@@ -128,7 +128,7 @@ class Dashboard(DatabaseApp):
     CSS_PATH = "dashboard.tcss"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("help", "palette", "quit", "engine"),
+        *bindings("help", "palette", "quit", "engine", "theme"),
         # The same in every terminal program: no key that the configuration can change.
         Binding("ctrl+z", "suspend_process", show=False),
         # With priority: a list would take it as the key for going back.
@@ -231,6 +231,22 @@ class Dashboard(DatabaseApp):
         from edgecron.tui.palette import Help
 
         self.push_screen(Help(self.labels))
+
+    def action_theme(self) -> None:
+        """Let the user choose a theme, unless NO_COLOR forbids colours."""
+        from edgecron.tui.palette import ThemeChoice
+
+        if self.no_color:
+            self.show_notice("there are no themes without colours: NO_COLOR is set")
+            return
+
+        def chosen(_: None) -> None:
+            self.show_notice(
+                f"the theme is {self.theme}; to keep it, write theme = {self.theme!r}"
+                " below [dashboard] in the configuration"
+            )
+
+        self.push_screen(ThemeChoice(), chosen)
 
     def action_palette(self) -> None:
         from edgecron.tui.palette import Item, Palette, find_schedule_names

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
 from pathlib import Path
 from threading import Event
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from textual.driver import Driver
 from textual.message import Message
@@ -25,6 +25,10 @@ from edgecron.tui.keys import DEFAULT_LABELS
 from edgecron.tui.themes import set_no_color
 from edgecron.views.phrases import error_words
 
+if TYPE_CHECKING:
+    from edgecron.model.choices import HealthState
+    from edgecron.model.run import Execution
+
 T = TypeVar("T")
 # How long a notice stays. An error takes longer to read.
 _NOTICE_S: Mapping[SeverityLevel, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
@@ -41,6 +45,32 @@ class Made(NamedTuple):
     revision: int
 
 
+class Engines(NamedTuple):
+    """Process ids of engines that start due runs, and how many are stalled or gone."""
+
+    alive: tuple[int, ...]
+    stalled: int
+    gone: int
+    is_clock_trusted: bool
+
+
+class Overview(NamedTuple):
+    """The content of the status line; `owed` of the queued runs wait for a condition."""
+
+    place: str
+    engines: Engines
+    schedules: int
+    broken: int
+    vanished: int
+    health: Mapping[HealthState, int]
+    running: int
+    queued: int
+    owed: int
+    last_failure: Execution | None
+    database_bytes: int
+    wal_bytes: int
+
+
 class Changed(Message):
     """Tell a screen that the database changed, was replaced, or became (un)readable."""
 
@@ -53,13 +83,15 @@ class DatabaseApp(TypedAheadApp):
     the terminal (None: Textual's own). `crash` is the defect that ended the application.
 
     `labels` are the keys of each action as people read them. `progress` is shown instead of the key
-    line while it is not empty. `defaults` returns the option values of a new schedule. `changed`
-    are the changes that the last action of this dashboard made. `machine_root` is the root folder
-    of the database's machine; None if that is another machine.
+    line while it is not empty. `overview` is what the status line shows. `defaults` returns the
+    option values of a new schedule. `changed` are the changes that the last action of this
+    dashboard made. `machine_root` is the root folder of the database's machine; None if that is
+    another machine.
     """
 
     labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
     progress: reactive[str] = reactive("")
+    overview: reactive[Overview | None] = reactive(None)
     defaults: Callable[[], Mapping[str, object]] = dict
     changed: tuple[Made, ...] = ()
     machine_root: Path | None = None

@@ -32,6 +32,7 @@ from edgecron.tui.form_fields import (
 from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormFields, Preview
 from edgecron.tui.keys import bindings
 from edgecron.tui.queries import QueryScreen
+from edgecron.tui.status import StatusLine
 from edgecron.tui.text_line import Facts, Span, TextLine, Title, pace_of, whole_parts
 from edgecron.views.phrases import PROBLEM, WARNING, error_words, folded
 
@@ -73,7 +74,7 @@ class ScheduleForm(QueryScreen[str | None]):
     }
     ScheduleForm #save:focus { background: $primary; color: $background; text-style: bold; }
     ScheduleForm.-low #preview { height: 3; }
-    ScheduleForm.-low #hint { display: none; }
+    ScheduleForm.-low #hint, ScheduleForm.-low #status { display: none; }
     ScheduleForm.-wide #form { layout: horizontal; }
     ScheduleForm.-wide #form-fields { width: 3fr; }
     ScheduleForm.-wide #preview { width: 2fr; height: 1fr; margin: 0 0 0 1; }
@@ -117,6 +118,7 @@ class ScheduleForm(QueryScreen[str | None]):
                 yield Button("Save", id="save", compact=True)
             yield Preview()
         yield TextLine(id="hint")
+        yield StatusLine()
         yield TextLine(id="keys")
 
     def _section(self, number: int) -> Iterator[Widget]:

@@ -15,6 +15,7 @@ from edgecron.model.choices import ACTIVE
 from edgecron.model.listing import SortBy
 from edgecron.tui import lanes, run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
+from edgecron.tui.database_app import Engines, Overview
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_filter import FilterLine
 from edgecron.tui.list_view import LineView, Targets
@@ -22,16 +23,14 @@ from edgecron.tui.notice_screen import NoticeScreen
 from edgecron.tui.queries import DatabaseSource, ThrottledQuery
 from edgecron.tui.status import (
     Banner,
-    Engines,
     KeyLine,
-    Overview,
+    StatusLine,
     read_engines,
     read_overview,
     run_detail,
     schedule_detail,
-    status_parts,
 )
-from edgecron.tui.text_line import Span, StyledWidget, TextLine, whole_parts
+from edgecron.tui.text_line import Span, StyledWidget, TextLine
 from edgecron.tui.timeline import WeekView
 from edgecron.tui.upcoming_list import UpcomingBar
 
@@ -54,23 +53,14 @@ class HomeScreen(EditScreen[None]):
     """Three lists of one database."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        "timeline",
-        "schedules",
-        "upcoming",
-        "runs",
-        "scan",
-        "notices",
-        "simulate",
-        "sort",
-        "filter",
-        "back",
+        *("timeline", "schedules", "upcoming", "runs", "scan", "notices", "simulate"),
+        *("sort", "reverse", "filter", "back"),
     )
 
     def __init__(self) -> None:
         super().__init__(classes=f"-{_FIRST}")
         self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (140, "-wide")]
         self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (30, "-tall")]
-        self._overview: Overview | None = None
         self._paced: ThrottledQuery[Overview] = ThrottledQuery(self, "overview")
         self._timer: Timer | None = None
         self._detail_timer: Timer | None = None
@@ -105,7 +95,7 @@ class HomeScreen(EditScreen[None]):
                         yield WeekView(self, id="week")
                     yield FilterLine(view, id=f"{name}-foot")
         yield TextLine(id="cursor-detail")
-        yield TextLine(id="status")
+        yield StatusLine()
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -129,12 +119,13 @@ class HomeScreen(EditScreen[None]):
         self.query_one(WeekView).read()
 
     def _read_engines(self) -> None:
-        if self._overview is not None:
+        if self.app.overview is not None:
             self.ask("engines", read_engines, self._show_engines)
 
     def _show_engines(self, found: Engines) -> None:
-        if self._overview is not None and found != self._overview.engines:
-            self._show_overview(self._overview._replace(engines=found))
+        overview = self.app.overview
+        if overview is not None and found != overview.engines:
+            self._show_overview(overview._replace(engines=found))
 
     def on_changed(self) -> None:
         self.query_one(Banner).show_trouble()
@@ -175,7 +166,7 @@ class HomeScreen(EditScreen[None]):
         self.query_one(UpcomingBar).show_fires(self.upcoming.found, now=app.now(), zone=app.zone)
 
     def _show_overview(self, found: Overview) -> None:
-        self._overview = found
+        self.app.overview = found
         is_trusted = found.engines.is_clock_trusted
         for source in (self.timeline, self.schedules, self.upcoming):
             source.is_clock_trusted = is_trusted
@@ -184,17 +175,7 @@ class HomeScreen(EditScreen[None]):
     def _tick(self) -> None:
         """Redraw distances, and again when their words change."""
         pace_s = _LONGEST_S
-        if self._overview is not None:
-            line = self.query_one("#status", TextLine)
-            parts, right = status_parts(
-                self._overview,
-                now=self.app.now(),
-                own_pid=self.app.engine_pid,
-                engine_key=self.app.engine_key,
-            )
-            line.show(
-                [(" ", ""), *whole_parts(parts, line.size.width - 2)], right=[*right, (" ", "")]
-            )
+        self.query_one(StatusLine).draw()
         for view in self.query(LineView):
             if view.region:
                 pace_s = min(pace_s, view.tick())
@@ -411,8 +392,14 @@ class HomeScreen(EditScreen[None]):
         following = sorts[(sorts.index(self.schedules.sort) + 1) % len(sorts)]
         self._sort_by(following, is_descending=following in schedule_list.DESCENDING)
 
+    def action_reverse(self) -> None:
+        if self.current_view().source is not self.schedules:
+            self.app.show_notice("only schedules can be sorted: this list is in time order")
+            return
+        self._sort_by(self.schedules.sort, is_descending=not self.schedules.is_descending)
+
     def on_line_view_headed(self, message: LineView.Headed) -> None:
-        columns = {column: sort for sort, column in schedule_list.SORTS.items()}
+        columns = schedule_list.SORTED_BY
         if message.view.source is not self.schedules or message.column not in columns:
             return
         sort = columns[message.column]

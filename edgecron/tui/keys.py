@@ -30,17 +30,8 @@ IN_OUTPUT = frozenset(
 )
 IN_LISTS = frozenset(
     {
-        *(
-            "open",
-            "scan",
-            "notices",
-            "simulate",
-            "span",
-            "sort",
-            "fields",
-            "mark_all",
-            "mark_range",
-        ),
+        *("open", "scan", "notices", "simulate", "span", "sort", "reverse", "fields"),
+        *("mark_all", "mark_range"),
         *("pause", "resume", "reschedule", "add", "add_form", "edit", "delete", "undo", "backfill"),
         *("changes", "graph", "zoom_in", "zoom_out", "earlier", "later", "present"),
     }

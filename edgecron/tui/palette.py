@@ -216,6 +216,54 @@ class Palette(Overlay[Item]):
             self.dismiss(self._source.items[view.cursor])
 
 
+class _ThemeSource(Source):
+    """The themes by name."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.keys = range(len(names))
+
+    def line(self, index: int) -> Line | None:
+        return Line(key=index, cells=(((self.names[index], ""),),))
+
+
+class ThemeChoice(Overlay[None]):
+    """A list of themes. The one under the cursor is shown; Enter keeps it, Escape does not."""
+
+    DEFAULT_CSS = """
+    ThemeChoice { align: right middle; background: transparent; }
+    ThemeChoice #box {
+        width: 30; height: 80%; margin-right: 2; padding: 0 1;
+        border: round $border; border-title-color: $primary; background: $surface;
+        border-subtitle-color: $muted;
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        self._before = self.app.theme
+        self._names = sorted(self.app.available_themes)
+        with Vertical(id="box") as box:
+            box.border_title = Content("Theme")
+            box.border_subtitle = Content("⏎ keep   esc back")
+            yield LineView(_ThemeSource(self._names), (Column("NAME", 12, 24),), id="themes")
+
+    def on_mount(self) -> None:
+        view = self.query_one(LineView)
+        view.focus()
+        view.source_changed()
+        view.cursor = self._names.index(self._before)
+
+    def on_line_view_moved(self) -> None:
+        self.app.theme = self._names[self.query_one(LineView).cursor]
+
+    def on_line_view_opened(self) -> None:
+        self.dismiss(None)
+
+    def action_leave(self) -> None:
+        self.app.theme = self._before
+        self.dismiss(None)
+
+
 def find_schedule_names(client: Client, text: str) -> list[str]:
     """Read the schedule names similar to a text, the nearest first."""
     return client.nearest_names(_letters_of_name(text), limit=_MOST_NAMES)
@@ -238,6 +286,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
         "span",
         "filter",
         "sort",
+        "reverse",
         "mark",
         "mark_all",
         "mark_range",
@@ -249,7 +298,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "In the timeline": ("zoom_in", "zoom_out", "earlier", "later", "present"),
     "Of a schedule": ("changes", "graph", "fields"),
     "In a run's output": tuple(action for action in ACTIONS if action in IN_OUTPUT),
-    "Everywhere": ("palette", "help", "engine", "quit"),
+    "Everywhere": ("palette", "help", "theme", "engine", "quit"),
 }
 _FILTERS = (
     ("backup", "names that contain these letters in order"),

@@ -41,7 +41,7 @@ from edgecron.tui.run_facts import (
     title_spans,
     wait_words,
 )
-from edgecron.tui.status import Banner, KeyLine
+from edgecron.tui.status import Banner, KeyLine, StatusLine
 from edgecron.tui.text_line import Facts, LineInput, ScrolledLines, Span, TextLine
 from edgecron.views.phrases import count_words, fit, size_words
 from edgecron.views.run_words import no_output_words
@@ -70,6 +70,7 @@ class RunScreen(ExportScreen):
     RunScreen #search-label { width: 2; }
     RunScreen.-searching #search { display: block; }
     RunScreen.-searching #keys { display: none; }
+    RunScreen.-flat #status { display: none; }
     RunScreen.-full #short { display: none; }
     RunScreen.-full ScrolledLines { display: block; }
     RunScreen.-wide.-tall #run { layout: horizontal; }
@@ -102,6 +103,7 @@ class RunScreen(ExportScreen):
             with Vertical(id="printed"):
                 yield TextLine(id="output-title")
                 yield OutputView(zone=self.app.zone, id="output")
+        yield StatusLine()
         with Horizontal(id="search"):
             yield TextLine([(" /", "accent")], id="search-label")
             yield LineInput(id="wanted", compact=True)

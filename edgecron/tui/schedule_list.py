@@ -65,7 +65,11 @@ SORTS = {
     SortBy.STATUS: 0,
     SortBy.RUNS: 7,
 }
-
+# The order of each column.
+SORTED_BY = {column: sort for sort, column in SORTS.items()} | {
+    4: SortBy.NEXT,
+    6: SortBy.STATUS,
+}
 # Orders that begin with the latest or the most.
 DESCENDING = frozenset({SortBy.LAST, SortBy.RUNS})
 

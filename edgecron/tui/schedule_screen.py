@@ -24,7 +24,7 @@ from edgecron.tui.schedule_facts import (
     standing_spans,
     upcoming_rows,
 )
-from edgecron.tui.status import Banner, KeyLine
+from edgecron.tui.status import Banner, KeyLine, StatusLine
 from edgecron.tui.text_line import Cells, Facts, Span, TextLine, Title, laid_out, pace_of
 
 _LONGEST_S = 60.0
@@ -77,13 +77,15 @@ class ScheduleScreen(EditScreen[None]):
     ScheduleScreen.-wide #detail { layout: horizontal; overflow: hidden; }
     ScheduleScreen.-wide #facts { height: 1fr; width: 1fr; }
     ScheduleScreen.-wide #past { height: 1fr; width: 1fr; margin: 0 0 0 1; }
-    ScheduleScreen.-wide #trend { height: 12; }
+    ScheduleScreen.-wide #trend { height: 35%; }
+    ScheduleScreen.-flat #status { display: none; }
     ScheduleScreen.-wide #history-room { height: 1fr; }
     """
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-tall")]
         self.schedule_name = name
         self.found: ScheduleDetail | None = None
         self.history: run_list.RunSource | None = None
@@ -102,6 +104,7 @@ class ScheduleScreen(EditScreen[None]):
                 yield TrendView(id="trend")
                 yield Facts(id="history-title")
                 yield Vertical(id="history-room")
+        yield StatusLine()
         yield KeyLine()
 
     def on_mount(self) -> None:

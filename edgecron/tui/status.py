@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.safetext import clean
-from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.model.choices import HealthState
+from edgecron.tui.database_app import DatabaseApp, Engines, Overview
 from edgecron.tui.keys import actions_of, key_words
 from edgecron.tui.text_line import Span, TextLine, whole_parts
 from edgecron.tui.themes import STATUS_GLYPHS
@@ -33,38 +33,12 @@ from edgecron.views.times import short_distance
 
 if TYPE_CHECKING:
     from edgecron.model.run import Execution
-    from edgecron.tui.database_app import DatabaseApp
 
 
 _MOST_OWED = 1000
 Part = tuple[Span, ...]  # of a line: shown as a whole, or left out
 _MOST_LINES = 3
-
-
-class Engines(NamedTuple):
-    """Process ids of engines that start due runs, and how many are stalled or gone."""
-
-    alive: tuple[int, ...]
-    stalled: int
-    gone: int
-    is_clock_trusted: bool
-
-
-class Overview(NamedTuple):
-    """The content of the status line; `owed` of the queued runs wait for a condition."""
-
-    place: str
-    engines: Engines
-    schedules: int
-    broken: int
-    vanished: int
-    health: Mapping[HealthState, int]
-    running: int
-    queued: int
-    owed: int
-    last_failure: Execution | None
-    database_bytes: int
-    wal_bytes: int
+_REDRAW_S = 60.0
 
 
 def read_engines(client: Client) -> Engines:
@@ -174,6 +148,36 @@ def _engine_parts(found: Engines, *, own_pid: int | None, engine_key: str) -> li
     if found.gone:
         parts.append(((f"{PROBLEM.letter} {found.gone} gone", "warn"),))
     return parts
+
+
+class StatusLine(TextLine):
+    """The line with engines, runs and problems: the same on every screen."""
+
+    app: DatabaseApp
+
+    def __init__(self) -> None:
+        super().__init__(id="status")
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "overview", self.draw)
+        self.set_interval(_REDRAW_S, self.draw)  # The distance of the last failure grows.
+
+    def on_resize(self) -> None:
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw what was read last; nothing before that."""
+        found = self.app.overview
+        if found is None:
+            return
+        parts, right = status_parts(
+            found,
+            now=self.app.now(),
+            own_pid=self.app.engine_pid,
+            engine_key=self.app.engine_key,
+        )
+        shown = whole_parts(parts, self.size.width - 2)
+        self.show([(" ", ""), *shown], right=[*right, (" ", "")])
 
 
 def _short(place: str) -> str:

@@ -282,3 +282,16 @@ def test_a_notice_covers_no_more_than_the_lines_at_the_bottom(
             await seen.press("escape")
 
     watch(story, client.path, clock, size=(80, 24))
+
+
+def test_a_capital_i_turns_the_order_around(client: Client, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("I")
+        assert names_shown(seen) == [*reversed(NAMES)]
+        assert "SCHEDULE ▾" in seen.text()
+        await seen.press("s")  # by the times of the triggers
+        assert names_shown(seen) == [*NAMES]
+        await seen.press("I")
+        assert names_shown(seen) == [*reversed(NAMES)]
+
+    watch(story, client.path, clock, size=(80, 24))

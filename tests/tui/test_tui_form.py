@@ -322,7 +322,7 @@ def test_what_is_wrong_is_not_saved_but_counted_and_reached(scene: Scene) -> Non
     async def tale(seen: Seen) -> None:
         form = seen.app.screen
         # What was not reached yet is not called wrong before it is saved.
-        assert "✗" not in seen.text()
+        assert not any("✗" in line for line in seen.lines()[:-3])
         await seen.press("ctrl+s")
         assert "✗ not saved: 3 fields have problems" in seen.lines()[1]
         assert told(seen, "when").startswith("✗ it has no time to run at")
@@ -486,7 +486,7 @@ def test_hostile_text_is_shown_harmless_and_stays_as_it_is(scene: Scene) -> None
 
 def test_the_hint_is_that_of_the_field_with_the_focus(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
-        assert seen.lines()[-2].startswith(" when: ")
+        assert seen.lines()[-3].startswith(" when: ")
 
     edit(scene, "weather", tale)
 
@@ -500,7 +500,7 @@ def test_a_time_that_has_passed_leaves_the_preview(scene: Scene) -> None:
         assert isinstance(form, ScheduleForm)
         form.refresh_times()
         await seen.settle()
-        assert " ago" not in seen.text()
+        assert not any(" ago" in line for line in seen.lines()[:-3])
         assert "14:33:00" not in seen.text()
 
     edit(scene, "poll-inverter", tale)

@@ -234,3 +234,29 @@ def test_a_click_on_a_key_does_what_it_says(client: Client, clock: FakeClock) ->
         assert "Pause backup" not in seen.text()
 
     watch(story, client.path, clock)
+
+
+def test_a_theme_is_chosen_while_the_dashboard_runs(client: Client, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("T", "k")
+        assert seen.app.theme == "dracula"  # It is shown before it is chosen.
+        await seen.press("escape")
+        assert seen.app.theme == "edgecron-dark"
+        await seen.press("T", "j", "enter")
+        assert seen.app.theme == "edgecron-light"
+        assert "theme = 'edgecron-light'" in seen.told()
+
+    watch(story, client.path, clock)
+
+
+@pytest.mark.parametrize("keys", [("enter",), ("e",), ("3", "enter"), ("2",)])
+def test_every_screen_has_the_status_line(
+    client: Client, clock: FakeClock, keys: tuple[str, ...]
+) -> None:
+    client.run_now("backup")
+
+    async def story(seen: Seen) -> None:
+        await seen.press(*keys)
+        assert seen.lines()[-2].startswith(" ✗ no engine")
+
+    watch(story, client.path, clock, size=(80, 24))
