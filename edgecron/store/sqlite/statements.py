@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,8 @@ from edgecron.base.errors import (
 from edgecron.store.sql.connection import RESTORE, OwnConnection, Params
 from edgecron.store.sqlite.database_file import unwritable
 from edgecron.store.sqlite.lost_files import lost_log
+
+_NAMES = re.compile(r"'(?:[^']|'')*'|:([a-z_]\w*)")  # of parameters, none within a text
 
 
 @contextmanager
@@ -189,12 +194,14 @@ class Statements(OwnConnection):
     def change_many(self, sql: str, params: Sequence[Params]) -> None:
         """Run a statement that writes once for each set of parameters."""
         self._check_transaction()
-        self._connection.executemany(sql, params)
+        self._connection.executemany(sql, _in_order(sql, params))
 
     def returning_each(self, sql: str, params: Sequence[Params]) -> list[tuple[Any, ...]]:
         """Run a statement with RETURNING once for each set of parameters; all its rows."""
         self._check_transaction()
-        return _drained(self._connection.executemany(sql, params)) if params else []
+        if not params:
+            return []
+        return _drained(self._connection.executemany(sql, _in_order(sql, params)))
 
     def returning_all(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """Run a statement with RETURNING to its end; all its rows."""
@@ -232,6 +239,18 @@ class Statements(OwnConnection):
     def _check_transaction(self) -> None:
         # Each statement would be committed alone: half a decision, and a sync for every row.
         assert self._connection.in_transaction, "a write outside of a transaction"
+
+
+def _in_order(sql: str, params: Sequence[Params]) -> Iterable[Any]:
+    """The values of a statement's parameters by number: by name takes a tenth longer."""
+    names = _names_of(sql)
+    return map(itemgetter(*names), params) if len(names) > 1 else params
+
+
+@lru_cache(maxsize=256)
+def _names_of(sql: str) -> tuple[str, ...]:
+    """The names of the parameters, in the order of SQLite's numbers: each by its first place."""
+    return tuple(dict.fromkeys(name for name in _NAMES.findall(sql) if name))
 
 
 def _drained(found: apsw.Cursor) -> list[tuple[Any, ...]]:
