@@ -17,7 +17,6 @@ from edgecron.model.measures import (
 )
 from edgecron.planning.retention import Retention, limits_at
 from edgecron.store.contract import Granted
-from edgecron.store.sql.ends import step_of
 from edgecron.store.sql.retention import prune
 from edgecron.store.sql.statistics import (
     count_active,
@@ -61,12 +60,16 @@ def up_to(histogram: Histogram, steps_ms: tuple[int, ...]) -> dict[int | None, i
 
 @pytest.mark.parametrize(
     ("value_ms", "step"),
-    [(0, "10"), (10, "10"), (11, "50"), (86_400_000, "86400000"), (86_400_001, "more")],
+    [(0, 10), (10, 10), (11, 50), (86_400_000, 86_400_000), (86_400_001, None)],
 )
 def test_a_value_belongs_to_the_first_step_that_it_does_not_exceed(
-    value_ms: int, step: str
+    bench: Bench, value_ms: int, step: int | None
 ) -> None:
-    assert step_of(value_ms, DURATION_STEPS_MS) == step
+    bench.add()
+
+    run_once(bench, duration_ms=value_ms)
+
+    assert up_to(find_durations(bench.store), DURATION_STEPS_MS) == {step: 1}
 
 
 def test_a_step_that_nobody_knows_any_more_counts_in_the_last() -> None:

@@ -70,6 +70,9 @@ _COUNT = """UPDATE schedules SET last_execution_id = :execution, last_status = :
         late_sum_ms = late_sum_ms + coalesce(:late, 0)
     WHERE id = :id"""
 _alike = itemgetter("id", "status", "took", "started")  # of runs that one statement can count
+# The paths of steps in a histogram; see `histogram_of`.
+_TOOK = [f'$."{step}"' for step in (*DURATION_STEPS_MS, "more")]
+_LATE = [f'$."{step}"' for step in (*LATE_STEPS_MS, "more")]
 # A function that had nothing to do changes nothing else: its last run remains the one before.
 _COUNT_DECLINED = """UPDATE schedules SET run_count = run_count + 1,
         skipped_count = skipped_count + 1, duration_sum_ms = duration_sum_ms + :duration
@@ -280,11 +283,14 @@ def _finish_simple(
 def _together(counted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Count runs that ended alike one after the other in one statement."""
     found: list[dict[str, Any]] = []
+    last = None
     for one in counted:
-        before = found[-1] if found else None
-        if before is None or _alike(one) != _alike(before):
+        alike = _alike(one)
+        if alike != last:
             found.append(one)
+            last = alike
             continue
+        before = found[-1]
         found[-1] = {
             **one,
             "count": before["count"] + 1,
@@ -355,9 +361,9 @@ def _count_columns(
     took_ms = outcome.duration_ms
     return {
         "count": 1,
-        "took": None if took_ms is None else f'$."{step_of(took_ms, DURATION_STEPS_MS)}"',
+        "took": None if took_ms is None else _TOOK[bisect_left(DURATION_STEPS_MS, took_ms)],
         "duration": took_ms,
-        "started": None if late_ms is None else f'$."{step_of(late_ms, LATE_STEPS_MS)}"',
+        "started": None if late_ms is None else _LATE[bisect_left(LATE_STEPS_MS, late_ms)],
         "late": late_ms,
         "id": schedule_id,
         "execution": outcome.execution_id,
@@ -366,12 +372,6 @@ def _count_columns(
         "finished": outcome.finished_ms,
         "error": None if outcome.status is Status.SUCCESS else _error_of(outcome),
     }
-
-
-def step_of(value_ms: int, steps_ms: Sequence[int]) -> str:
-    """The name of the step that counts a value; see `histogram_of`."""
-    place = bisect_left(steps_ms, value_ms)
-    return str(steps_ms[place]) if place < len(steps_ms) else "more"
 
 
 def _error_of(outcome: Outcome) -> str:
