@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass, replace
-from edgecron.base.window_texts import split_once_in
 from edgecron.engine.conditions import ConditionWatch
 from edgecron.engine.events import EventReporter
 from edgecron.engine.presence import EngineSettings, Registration
@@ -145,10 +144,10 @@ class Claimer:
         self._early_batches: list[ClaimBatch] = []  # these claims, since the last pass
         self._batches: list[ClaimBatch] = []  # of this pass
         self._unreported: list[ClaimBatch] = []
-        # Runs that wait for a place of their runner, until when at most, and what to report of
-        # them once they have one.
+        # Runs that wait for a place of their runner: until when at most, and their grants, whose
+        # start is reported once they have one.
         self._reserved_until_ms: dict[int, int] = {}
-        self._reserved: dict[int, Decided | Granted] = {}
+        self._reserved: dict[int, Granted] = {}
 
     @property
     def has_one_run(self) -> bool:
@@ -169,7 +168,7 @@ class Claimer:
         needs = [
             Waited(text, one.schedule_id, one.revision)
             for one in decisions
-            for text in _needs_of(one.spec)
+            for text in one.spec.all_needs
         ]
         has_asked = bool(self._conditions.asked)
         return Claimant(
@@ -241,14 +240,13 @@ class Claimer:
         """Report the claims of a pass: after its starts, which so wait for no line of a log."""
         while self._unreported:
             batch = self._unreported.pop(0)
-            decided = {one.execution_id for one in batch.decided}
-            told: list[Decided | Granted] = [*batch.decided]
-            told += [one for one in batch.granted if one.execution_id not in decided]
-            for one in told:
-                if one.execution_id in self._reserved_until_ms:
-                    self._reserved[one.execution_id] = one
+            for one in batch.decided:
+                self._events.report_decided(one)
+            for grant in batch.granted:
+                if grant.execution_id in self._reserved_until_ms:
+                    self._reserved[grant.execution_id] = grant
                 else:
-                    self._report(one)
+                    self._report_start(grant)
             for broken in batch.broken:
                 self._events.report_broken(broken)
         now_ms = self._clock.monotonic_ms()
@@ -276,22 +274,22 @@ class Claimer:
     def _leave_reserve(self, execution_id: int, *, has_started: bool) -> bool:
         """Report the start of a run that was reserved; whether it did not start."""
         self._reserved_until_ms.pop(execution_id, None)
-        one = self._reserved.pop(execution_id, None)
-        if one is None:
+        grant = self._reserved.pop(execution_id, None)
+        if grant is None:
             return False
         if has_started:
-            self._report(one)
-        elif isinstance(one, Decided):
-            queued = one._replace(status=Status.QUEUED, waits_for=WaitsFor.PLACE)
-            self._events.report_decided(queued)
+            self._report_start(grant)
+        elif grant.is_new:
+            self._events.report_decided(_queued_again(grant))
         return not has_started
 
-    def _report(self, one: Decided | Granted) -> None:
-        if isinstance(one, Granted):
-            run = self._runners.find(one.execution_id)
-            self._events.report_started(one, None if run is None else run.schedule)
+    def _report_start(self, grant: Granted) -> None:
+        run = self._runners.find(grant.execution_id)
+        if run is None:
+            schedule = self._schedules.find_name(grant.schedule_id, grant.revision)
         else:
-            self._events.report_decided(one)
+            schedule = run.schedule
+        self._events.report_started(grant, schedule)
 
     def wait_ms(self) -> int | None:
         """How long until the burst allows another start, or a start is to be reported."""
@@ -346,24 +344,39 @@ def _claim_of(grant: Granted, spec: ScheduleSpec) -> Claim:
         policies = replace(policies, timeout_s=grant.timeout_s)
     if grant.payload is not None:
         job = replace(job, payload=grant.payload)
-    return Claim(
+    return Claim(  # In their order: by name, a claim takes three times as long.
+        grant.execution_id,
+        grant.lease_token,
+        grant.schedule_id,
+        spec.name,
+        job,
+        grant.plan_ms,
+        grant.due_ms,
+        grant.fire_key,
+        grant.cause,
+        grant.attempt,
+        grant.max_attempts,
+        grant.scope_kind,
+        grant.scope_id,
+        policies,
+        grant.fence,
+        grant.upstream,
+        grant.revision,
+    )
+
+
+def _queued_again(grant: Granted) -> Decided:
+    """The decision about a granted run that its runner gave back."""
+    return Decided(
         execution_id=grant.execution_id,
-        lease_token=grant.lease_token,
         schedule_id=grant.schedule_id,
-        schedule=spec.name,
-        job=job,
-        plan_ms=grant.plan_ms,
-        due_ms=grant.due_ms,
-        fire_key=grant.fire_key,
-        cause=grant.cause,
-        attempt=grant.attempt,
-        max_attempts=grant.max_attempts,
-        scope_kind=grant.scope_kind,
-        scope_id=grant.scope_id,
-        policies=policies,
-        fence=grant.fence,
-        upstream=grant.upstream,
         revision=grant.revision,
+        plan_ms=grant.plan_ms,
+        status=Status.QUEUED,
+        cause=grant.cause,
+        due_ms=grant.due_ms,
+        attempt=grant.attempt,
+        waits_for=WaitsFor.PLACE,
     )
 
 
@@ -377,8 +390,3 @@ def _unreadable(grant: Granted, error: str | None, *, now_ms: int) -> Outcome:
         finished_ms=now_ms,
         error_msg=error or "the schedule's revision of this run is missing",
     )
-
-
-def _needs_of(spec: ScheduleSpec) -> tuple[str, ...]:
-    """The conditions of a schedule's fires. Most schedules have no trigger with conditions."""
-    return spec.all_needs if any(map(split_once_in, spec.triggers)) else spec.policies.needs

@@ -87,7 +87,6 @@ Report = Callable[[Event], None]
 
 
 _KINDS = {
-    Status.RUNNING: EventKind.STARTED,
     Status.QUEUED: EventKind.QUEUED,
     Status.SKIPPED: EventKind.SKIPPED,
     Status.CANCELLED: EventKind.CANCELLED,
@@ -130,24 +129,23 @@ class EventReporter:
         """Report one transition, as of now."""
         self._report(
             Event(
-                at_ms=self._clock.now_ms(),
-                kind=kind,
-                execution_id=execution_id,
-                schedule=schedule,
-                details=details or {},
-                outcome=outcome,
-                subject=self._subject_of(execution_id, schedule),
+                self._clock.now_ms(),
+                kind,
+                execution_id,
+                schedule,
+                details or {},
+                outcome,
+                None if self._find_subject is None else self._subject_of(execution_id, schedule),
             )
         )
 
     def report_decided(self, one: Decided) -> None:
-        """Report what a fire became when it was decided or cancelled."""
+        """Report what a fire became that was decided and did not start, or was cancelled."""
         self.report(_KINDS[one.status], one.execution_id, self._schedule_of(one), _details_of(one))
 
     def report_started(self, grant: Granted, schedule: str | None) -> None:
-        """Report that a queued run got its place."""
-        details: dict[str, object] = {"plan_ms": grant.plan_ms}
-        details |= _origin(grant.cause, grant.attempt)
+        """Report that a run got its place."""
+        details = _origin_of(grant)
         self.report(EventKind.STARTED, grant.execution_id, schedule, details)
 
     def report_requeued(self, requeued: Requeued) -> None:
@@ -206,12 +204,9 @@ class EventReporter:
 
 
 def _details_of(one: Decided) -> dict[str, object]:
-    details: dict[str, object] = {"plan_ms": one.plan_ms}
+    details = _origin_of(one)
     if one.reason is not None:
         details["reason"] = one.reason.value
-    details |= _origin(one.cause, one.attempt)
-    if one.due_ms is not None and one.due_ms != one.plan_ms:
-        details["due_ms"] = one.due_ms
     if one.waits_for is not None:
         details["waits_for"] = one.waits_for.value
     if one.condition is not None:
@@ -225,7 +220,13 @@ def _details_of(one: Decided) -> dict[str, object]:
     return details
 
 
-def _origin(cause: Cause, attempt: int) -> dict[str, object]:
-    """Why there is a run, if not simply because of its time."""
-    details: dict[str, object] = {} if cause is Cause.SCHEDULE else {"cause": cause.value}
-    return details if attempt == 1 else details | {"attempt": attempt}
+def _origin_of(one: Decided | Granted) -> dict[str, object]:
+    """When and why there is a run, as far as that is more than its plan time."""
+    details: dict[str, object] = {"plan_ms": one.plan_ms}
+    if one.cause is not Cause.SCHEDULE:
+        details["cause"] = one.cause.value
+    if one.attempt != 1:
+        details["attempt"] = one.attempt
+    if one.due_ms is not None and one.due_ms != one.plan_ms:
+        details["due_ms"] = one.due_ms
+    return details

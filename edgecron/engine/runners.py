@@ -194,16 +194,20 @@ class Runners:
             return
         supervisor_id = runner.supervisor_id
         for claim in claims:
+            policies = claim.policies
+            watched = None
+            if policies.while_needs:
+                watched = watched_of(claim)
+                self.has_watched = True
             self._runs[claim.execution_id] = StartedRun(
-                token=claim.lease_token,
-                schedule=claim.schedule,
-                supervisor_id=supervisor_id,
-                grace_ms=round(claim.policies.kill_grace_s * 1000),
-                durability=claim.policies.durability,
-                is_manual=claim.cause is Cause.MANUAL,
-                watched=watched_of(claim) if claim.policies.while_needs else None,
+                claim.lease_token,
+                claim.schedule,
+                supervisor_id,
+                round(policies.kill_grace_s * 1000),
+                policies.durability,
+                claim.cause is Cause.MANUAL,
+                watched,
             )
-            self.has_watched |= bool(claim.policies.while_needs)
         runner.start(claims)
 
     def ask(self, claim: Claim) -> bool:
@@ -450,7 +454,8 @@ class Runners:
 
 def is_unstarted(outcome: Outcome) -> bool:
     """Whether a run was never started, so that it is queued again."""
-    return Flag.NOT_STARTED in outcome.flags or Flag.GIVEN_BACK in outcome.flags
+    flags = outcome.flags
+    return bool(flags) and (Flag.NOT_STARTED in flags or Flag.GIVEN_BACK in flags)
 
 
 def _not_started(claim: Claim, *, now_ms: int) -> Outcome:

@@ -237,7 +237,9 @@ class Engine:
             has_filled = has_filled and not recovered.has_queued and not has_woken
             self._firing.fire(hold, has_filled=has_filled)
         batches = self._claimer.take_batches()
-        is_busy = ended > 0 or any(one.decided for one in batches)
+        decided = sum(len(one.decided) for one in batches)
+        decided += sum(grant.is_new for one in batches for grant in one.granted)
+        is_busy = ended > 0 or decided > 0
         self._note_presence(engine_id, is_busy=is_busy)
         has_advanced = any(one.advanced for one in batches)
         self._upkeep.work(
@@ -263,7 +265,7 @@ class Engine:
         self._change_mark = change_mark
         return Step(
             claimed=sum(len(batch.granted) for batch in batches),
-            decided=sum(len(batch.decided) for batch in batches),
+            decided=decided,
             ended=ended,
             wake_ms=self._next_wake_ms(hold, begun_ms=begun_ms),
         )

@@ -108,7 +108,8 @@ class BootDecision:
 class Granted(NamedTuple):
     """A row that a claim set to `running`, with its lease token.
 
-    `payload` and `timeout_s` None: the run has those of its schedule.
+    `payload` and `timeout_s` None: the run has those of its schedule. `is_new`: the same
+    transaction decided its fire, so nothing has reported it as queued.
     """
 
     execution_id: int
@@ -123,14 +124,15 @@ class Granted(NamedTuple):
     max_attempts: int
     scope_kind: str
     scope_id: str
-    payload: str | None = None
     fence: int = 0
+    is_new: bool = False
+    payload: str | None = None
     upstream: Upstream | None = None
     timeout_s: float | None = None
 
 
 class Decided(NamedTuple):
-    """A row that a transaction wrote, for the log.
+    """A row that a transaction wrote and that did not start, for the log.
 
     `waits_for` says why a due run is queued; for a condition, `condition` and `wait_until_ms` have
     its text and deadline. `missed_*` are the range that did not run, or by which a row has grown.
@@ -187,7 +189,8 @@ class Requeued(NamedTuple):
 class ClaimBatch(NamedTuple):
     """The result of a claim transaction. `advanced` counts the schedules that we decided.
 
-    `has_replaced`: a decided fire waits for the end of a run that it replaces.
+    `granted` started and `decided` did not. `has_replaced`: a decided fire waits for the end of a
+    run that it replaces.
     """
 
     granted: tuple[Granted, ...] = ()

@@ -38,7 +38,7 @@ def test_a_failure_its_retry_and_what_follows_it_are_told(story: Story) -> None:
         "started", "failed:exit", "queued #2", "started #2", "failed:exit",
     ]  # fmt: skip
     assert told(story, "second") == ["queued", "started", "success"]
-    [retry] = [event for event in story.world.events if "due_ms" in event.details
+    [retry] = [event for event in story.world.events if event.kind is EventKind.QUEUED
                and event.schedule == "first"]  # fmt: skip
     [_, second] = story.runs("first")
     assert retry.details == {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from edgecron.model.choices import Hold, Reason, Status
+from edgecron.model.choices import Hold, Reason
 from edgecron.planning.admission import LATE_CAUSES
 from edgecron.planning.next_fire import Fire, Missed
 from edgecron.store.contract import BootDecision, Claimant, ClaimBatch, Decision
@@ -137,13 +137,16 @@ def _fill_places(
     """Start as many queued runs as there are places, in their order."""
     filled = fill(database, claimant=claimant, now_ms=now_ms, hold=Hold.ALL)
     started = {grant.execution_id for grant in filled.granted}
-    decided = (
-        one._replace(status=Status.RUNNING, waits_for=None) if one.execution_id in started else one
-        for one in batch.decided
-    )
+    decided = {one.execution_id: one for one in batch.decided}
     return batch._replace(
-        granted=(*batch.granted, *filled.granted),
-        decided=(*decided, *filled.decided),
+        granted=tuple(
+            one._replace(is_new=True) if one.execution_id in decided else one
+            for one in filled.granted
+        ),
+        decided=(
+            *(one for one in batch.decided if one.execution_id not in started),
+            *filled.decided,
+        ),
         has_replaced=batch.has_replaced or filled.has_replaced,
         broken=(*batch.broken, *filled.broken),
     )

@@ -117,7 +117,6 @@ class RowBatch:
         if not put:
             return []
         self._new, self._keys, self._is_mixed = [], set(), False
-        first_new = len(self.decided)
         claimant = (
             put[0].shape.claimant
             if not is_mixed
@@ -134,12 +133,12 @@ class RowBatch:
                 continue  # Decided before.
             if one.skipped is not None:
                 self.decided.append(_skipped(execution_id, one, one.skipped[1]))
-                continue
-            self.decided.append(_decided(execution_id, one.key[0], one.shape, one.waits_for))
-            if one.fence is not None:
+            elif one.fence is not None:
                 token = _token_at(tokens, at)
                 self.granted.append(_granted(execution_id, token, one.key, one.shape, one.fence))
-        return [one.execution_id for one in self.decided[first_new:]]
+            else:
+                self.decided.append(_queued(execution_id, one.key[0], one.shape, one.waits_for))
+        return [execution_id for execution_id in ids if execution_id is not None]
 
     def _write_mixed(self, put: list[_NewRow], tokens: str) -> list[int | None]:
         """Write rows of different shapes; the id of each, None if it existed before."""
@@ -351,7 +350,7 @@ def _skipped(execution_id: int, one: _NewRow, span: Missed) -> Decided:
     )
 
 
-def _decided(
+def _queued(
     execution_id: int, schedule_id: int, shape: Shape, waits_for: WaitsFor | None
 ) -> Decided:
     fire = shape.fire
@@ -360,7 +359,7 @@ def _decided(
         schedule_id=schedule_id,
         revision=shape.revision,
         plan_ms=fire.plan_ms,
-        status=Status.QUEUED if shape.claimant is None else Status.RUNNING,
+        status=Status.QUEUED,
         cause=fire.cause,
         due_ms=fire.due_ms,
         waits_for=waits_for,
@@ -370,21 +369,22 @@ def _decided(
 
 
 def _granted(execution_id: int, token: str, key: ScopeKey, shape: Shape, fence: int) -> Granted:
-    fire = shape.fire
-    return Granted(
-        execution_id=execution_id,
-        lease_token=token,
-        schedule_id=key[0],
-        revision=shape.revision,
-        plan_ms=fire.plan_ms,
-        due_ms=fire.due_ms,
-        fire_key=fire.fire_key,
-        cause=fire.cause,
-        attempt=1,
-        max_attempts=shape.max_attempts,
-        scope_kind=key[1],
-        scope_id=key[2],
-        fence=fence,
+    fire, (schedule_id, scope_kind, scope_id) = shape.fire, key
+    return Granted(  # In their order: by name, it takes twice as long.
+        execution_id,
+        token,
+        schedule_id,
+        shape.revision,
+        fire.plan_ms,
+        fire.due_ms,
+        fire.fire_key,
+        fire.cause,
+        1,
+        shape.max_attempts,
+        scope_kind,
+        scope_id,
+        fence,
+        True,
     )
 
 
