@@ -118,15 +118,15 @@ class Finishing:
         """
         rows, requeued = iter(done.ended), iter(done.requeued)
         for outcome, schedule in zip(outcomes, schedules, strict=True):
-            if Flag.GIVEN_BACK in outcome.flags:
+            if not is_unstarted(outcome):
+                self._events.report_end(outcome, schedule, next(rows))
+            elif Flag.GIVEN_BACK in outcome.flags:
                 again = next(requeued)
                 is_silent = outcome.execution_id in silent
                 if again is not None and not (is_silent and again.decided.status is Status.QUEUED):
                     self._events.report_requeued(again)
-            elif Flag.NOT_STARTED in outcome.flags:
-                self._hold(outcome, schedule)
             else:
-                self._events.report_end(outcome, schedule, next(rows))
+                self._hold(outcome, schedule)
 
     def record_stalls(self) -> None:
         """Record the runs that print nothing, for notices. If it raises, they are kept."""

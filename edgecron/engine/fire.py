@@ -242,7 +242,8 @@ class Firing:
                 continue
             if plan.next is not None and plan.next.due_ms - one.due_ms < 2 * _PACE_MS:
                 self._fast_at_ms = self._clock.monotonic_ms()
-            plan = self._presence.explain(plan, found.timing, now_ms=now_ms)
+            if plan.is_late:
+                plan = self._presence.explain(plan, found.timing, now_ms=now_ms)
             decisions.append(Decision(plan=plan, spec=found.spec))
         return decisions, broken
 

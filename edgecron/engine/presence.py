@@ -330,8 +330,6 @@ class Presence:
         A range is divided at the time when the clock became untrusted: later times have another
         cause.
         """
-        if not plan.missed and all(fire.cause is not Cause.CATCH_UP for fire in plan.fires):
-            return plan
         booted_ms = now_ms - self._clock.boottime_ms()
         cuts_ms = sorted(
             booted_ms + span.from_ms for span in self._spans if span.words == _UNTRUSTED

@@ -68,8 +68,10 @@ class ScheduleSpec:
 
     @property
     def all_needs(self) -> tuple[str, ...]:
-        """The conditions of its policies and of its triggers `once in`."""
-        return needs_of_fire(self.policies.needs, *self.triggers)
+        """The conditions of its policies and, which few schedules have, of triggers `once in`."""
+        if any(map(split_once_in, self.triggers)):
+            return needs_of_fire(self.policies.needs, *self.triggers)
+        return self.policies.needs
 
     def _check_function(self) -> None:
         """Refuse policies that a function can't have."""

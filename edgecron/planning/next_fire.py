@@ -202,6 +202,11 @@ class FirePlan(NamedTuple):
     planned_count: int
     next: NextFire | None
 
+    @property
+    def is_late(self) -> bool:
+        """Whether times were missed, or are caught up: all fires of a plan have the same cause."""
+        return bool(self.missed or (self.fires and self.fires[0].cause is Cause.CATCH_UP))
+
 
 def next_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextFire | None:
     """The first fire whose plan time is later than `after_ms`, within the schedule's bounds.
@@ -312,6 +317,8 @@ def resolve_due_ms(timing: Timing, plan_ms: int) -> int:
             most_ms = min(most_ms or one.spread_ms(plan_ms), one.closes_ms(plan_ms) - plan_ms - 1)
     if most_ms and timing.windows is not None:
         most_ms = timing.windows.last_due_ms(plan_ms, plan_ms + most_ms) - plan_ms
+    if not most_ms:
+        return plan_ms
     return plan_ms + jitter_of(timing.name, plan_ms, seed=timing.seed, most_ms=most_ms)
 
 

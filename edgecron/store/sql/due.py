@@ -54,20 +54,7 @@ def find_due(
         except Unreadable:
             # `next_source` is the only text of these columns, and the plan can do without it.
             rows = database.rows(sql.replace("next_source,", "NULL,"), params)
-        found.extend(
-            Due(
-                schedule_id=row[0],
-                revision=row[1],
-                plan_ms=row[2],
-                due_ms=row[3],
-                decided_until_ms=row[4],
-                paused_until_ms=row[5],
-                planned_count=row[6],
-                source=row[7],
-                repeats_since_ms=row[8],
-            )
-            for row in rows
-        )
+        found.extend(map(Due._make, rows))  # Their columns are the fields, in order.
     if len(queues) > 1:
         found.sort(key=lambda due: due.due_ms)
     return found[:limit]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from edgecron.base.errors import SENSELESS
 from edgecron.base.window_texts import split_once_in
 from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Cause, MissedBy, Overlap, Reason, WaitsFor
-from edgecron.model.conditions import needs_of_fire
+from edgecron.model.conditions import Condition, needs_of_fire
 from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.admission import Admission, running_limit
@@ -137,22 +137,11 @@ class FireWriter:
         Returns False if overlap skips the fire.
         """
         key, policies = (schedule_id, *scope), spec.policies
-        has_windows = spec.has_windows
-        if (has_windows or policies.needs) and policies.overlap is not Overlap.ALLOW:
-            self._give_up_late(key, spec)
-        unmet = closes_ms = None
-        needs = policies.needs
-        if fire.source is not None and split_once_in(fire.source) is not None:
-            needs = needs_of_fire(needs, fire.source)
-            closes_ms = closing_ms(
-                fire.source, fire.plan_ms, fire_key=fire.fire_key, timezone=spec.timezone
-            )
-        if needs:
-            unmet = self._needs.find_unmet(needs, fire.cause, schedule_id=schedule_id)
-        is_shut = has_windows and (
-            not _may_start(spec, fire, self._now_ms)
-            or (closes_ms is not None and closes_ms <= self._now_ms)
-        )
+        unmet, closes_ms, is_shut = None, None, False
+        if policies.needs or spec.has_windows:
+            if policies.overlap is not Overlap.ALLOW:
+                self._give_up_late(key, spec)
+            unmet, closes_ms, is_shut = self._find_wait(schedule_id, spec, fire)
         direct = self._direct and unmet is None and not is_shut
         taken = None
         if _may_be_skipped(spec, fire) and self._counts.occupancy(key).active:
@@ -195,13 +184,14 @@ class FireWriter:
                 needs=self._needs,
             )
             waiting = (unmet.text, until_ms)
-        claimant = self._claimant if admission is Admission.RUN else None
-        shape = shape_of(revision, spec, fire, claimant=claimant, waiting=waiting)
-        waits_for = None
-        if unmet is not None:
+        claimant = waits_for = None
+        if admission is Admission.RUN:
+            claimant = self._claimant
+        elif unmet is not None:
             waits_for = WaitsFor.CONDITION
-        elif admission is not Admission.RUN:
+        else:
             waits_for = self._waits_for(admission, key, spec, fire)
+        shape = shape_of(revision, spec, fire, claimant=claimant, waiting=waiting)
         if admission is not Admission.REPLACE:
             self._rows.add(key, shape, waits_for)
             if taken is not None:
@@ -216,6 +206,24 @@ class FireWriter:
             self._replace(key, spec, by=execution_id, is_owed=unmet is not None or is_shut)
             self._rows.decided.append(new)  # after the runs that it replaced
         return True
+
+    def _find_wait(
+        self, schedule_id: int, spec: ScheduleSpec, fire: Fire
+    ) -> tuple[Condition | None, int | None, bool]:
+        """Find what a fire waits for: an unmet condition, or a window.
+
+        Returns the condition, when the window of its trigger closes, and whether it can't start
+        now because of a window.
+        """
+        closes_ms, needs = None, spec.policies.needs
+        if fire.source is not None and split_once_in(fire.source) is not None:
+            needs = needs_of_fire(needs, fire.source)
+            closes_ms = closing_ms(
+                fire.source, fire.plan_ms, fire_key=fire.fire_key, timezone=spec.timezone
+            )
+        unmet = self._needs.find_unmet(needs, fire.cause, schedule_id=schedule_id)
+        has_closed = closes_ms is not None and closes_ms <= self._now_ms
+        return unmet, closes_ms, has_closed or not _may_start(spec, fire, self._now_ms)
 
     def _give_up_late(self, key: ScopeKey, spec: ScheduleSpec) -> None:
         """Skip runs whose window or deadline is over, before overlap decides because of them."""

@@ -123,10 +123,12 @@ class RunCounts:
 
     def occupancy(self, key: ScopeKey) -> Occupancy:
         found = self._active.get(key)
-        if found is None and key[0] not in self._counted:
-            self.look_at([key])
-            found = self._active[key]
-        return found or _NOBODY
+        if found is not None:
+            return found
+        if key[0] in self._counted:
+            return _NOBODY
+        self.look_at([key])
+        return self._active[key]
 
     def has_place(self, group: str | None, cause: Cause) -> bool:
         """Whether engine and group have a place for one more run of this cause."""
@@ -151,17 +153,17 @@ class RunCounts:
         is_allowed = policies.overlap is Overlap.ALLOW
         if is_allowed and not direct and key[0] not in self._counted:
             return Admission.QUEUE  # Other runs do not matter, and counting them takes longest.
+        occupancy = self.occupancy(key)
         admission = admit_fire(
             overlap=policies.overlap,
             max_running=policies.max_running,
             in_sequence=fire.in_sequence,
-            occupancy=self.occupancy(key),
+            occupancy=occupancy,
             has_place=direct and self.has_place(spec.group, fire.cause),
         )
         if admission is Admission.RUN:
             self.count_start(key, spec.group, fire.cause)
         elif admission in (Admission.QUEUE, Admission.REPLACE):
-            occupancy = self.occupancy(key)
             self._active[key] = occupancy._replace(queued=occupancy.queued + 1)
         return admission
 
