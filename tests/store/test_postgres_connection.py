@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -17,6 +18,9 @@ from edgecron.base.errors import (
     Unreadable,
 )
 from edgecron.store.sqlite.store import open_store as open_file
+from tests.store.store_bench import Bench, OpenStore
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
 from tests.support.tools import need_packages
 
 if TYPE_CHECKING:
@@ -314,3 +318,45 @@ def test_a_large_result_comes_a_few_rows_at_a_time(store: PostgresStore) -> None
     assert next(rows) == (1,)
     assert store.row("SELECT 5") == (5,)
     assert sum(row[0] for row in rows) == 500_499
+
+
+# Many updates of one row by its id become one statement.
+_ADD = """UPDATE schedules SET run_count = run_count + :count, last_error = :error,
+    last_run_at = iif(:ran IS NULL, last_run_at, :ran) WHERE id = :id"""
+
+
+def test_updates_of_many_rows_are_those_of_each_in_their_order(
+    opened: Opener, url: str, clock: FakeClock
+) -> None:
+    bench = Bench(cast("OpenStore", partial(opened, url)), clock)
+    for name in ("one", "two"):
+        bench.add(make_spec(name))
+    sets: list[dict[str, Any]] = [
+        {"id": 1, "count": 1, "error": "first", "ran": None},
+        {"id": 2, "count": 5, "error": None, "ran": 7},
+        {"id": 1, "count": 2, "error": "last", "ran": None},
+        {"id": 3, "count": 9, "error": None, "ran": None},
+    ]
+
+    with bench.store.transaction():
+        bench.store.change_many(_ADD, sets)
+
+    assert bench.store.rows(
+        "SELECT id, run_count, last_error, last_run_at FROM schedules ORDER BY id"
+    ) == [(1, 3, "last", None), (2, 5, None, 7)]
+
+
+def test_rows_of_many_updates_come_in_the_order_of_the_updates(
+    opened: Opener, url: str, clock: FakeClock
+) -> None:
+    bench = Bench(cast("OpenStore", partial(opened, url)), clock)
+    for name in ("one", "two", "three"):
+        bench.add(make_spec(name))
+
+    with bench.store.transaction():
+        found = bench.store.returning_each(
+            "UPDATE schedules SET fence = :fence WHERE id = :id RETURNING :place, name",
+            [{"id": id_, "fence": id_, "place": place} for place, id_ in enumerate((3, 1, 2))],
+        )
+
+    assert found == [(0, "three"), (1, "one"), (2, "two")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from typing import Any
 
 import psycopg
@@ -19,9 +20,9 @@ from edgecron.base.errors import (
 )
 from edgecron.base.paths import read_location
 from edgecron.store.contract import LEASE_MS
-from edgecron.store.postgres.dialect import to_postgres
+from edgecron.store.postgres.dialect import to_postgres, to_postgres_many
 from edgecron.store.postgres.refusals import translate
-from edgecron.store.postgres.values import adapt, as_json
+from edgecron.store.postgres.values import adapt, as_json, types_of
 from edgecron.store.sql.connection import OwnConnection, Params
 
 LEAST_SERVER = 15  # the major version of PostgreSQL
@@ -193,26 +194,35 @@ class ServerDatabase(OwnConnection):
     def change_many(self, sql: str, params: Sequence[Params]) -> None:
         """Run a statement that writes once for each set of parameters."""
         self._check_transaction()
-        if params:
-            statement = to_postgres(sql)
-            with self._connection.cursor() as cursor:
-                cursor.executemany(statement.text, [statement.values(one) for one in params])
-                self._note_written(cursor)
+        for one in self._together(sql, params):
+            self._note_written(one)
 
     def returning_each(self, sql: str, params: Sequence[Params]) -> list[tuple[Any, ...]]:
         """Run a statement with RETURNING once for each set of parameters; all its rows."""
         self._check_transaction()
-        if not params:
-            return []
-        statement = to_postgres(sql)
-        values = [statement.values(one) for one in params]
-        with self._connection.cursor() as cursor:
-            cursor.executemany(statement.text, values, returning=True)
+        found = []
+        for cursor in self._together(sql, params):
             self._has_written = True
-            found = cursor.fetchall()
+            found += cursor.fetchall()
             while cursor.nextset():
                 found += cursor.fetchall()
-            return found
+        found.sort(key=itemgetter(0))  # Rows of one statement come in any order.
+        return found
+
+    def _together(self, sql: str, params: Sequence[Params]) -> Iterator[psycopg.Cursor[Any]]:
+        """Run a statement once for each set of parameters, in as few statements as possible."""
+        for some in _without_repeated_ids(params):
+            types = types_of(some) if len(some) > 1 else None
+            text = None if types is None else to_postgres_many(sql, types)
+            with self._connection.cursor() as cursor:
+                if types is not None and text is not None:
+                    arrays = {name: [one[name] for one in some] for name, kind in types if kind}
+                    cursor.execute(text, arrays)
+                else:
+                    statement = to_postgres(sql)
+                    values = [statement.values(one) for one in some]
+                    cursor.executemany(statement.text, values, returning="RETURNING" in sql)
+                yield cursor
 
     def returning_all(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """Run a statement with RETURNING; all its rows."""
@@ -401,6 +411,24 @@ class ServerDatabase(OwnConnection):
         # Each statement would be committed alone: half a decision, and a sync for every row.
         is_open = self._connection.info.transaction_status == _IN_TRANSACTION
         assert is_open, "a write outside of a transaction"
+
+
+def _without_repeated_ids(params: Sequence[Params]) -> Iterator[list[Params]]:
+    """The sets of parameters in their order, so that no two of a list have the same id.
+
+    An update of many rows changes each row only once.
+    """
+    some: list[Params] = []
+    ids: set[object] = set()
+    for one in params:
+        id_ = one.get("id")
+        if id_ is not None and id_ in ids:
+            yield some
+            some, ids = [], set()
+        ids.add(id_)
+        some.append(one)
+    if some:
+        yield some
 
 
 def _results(connection: psycopg.Connection[Any], statements: str) -> list[tuple[Any, ...]]:

@@ -64,8 +64,43 @@ def to_postgres(sql: str) -> Statement:
     return Statement(text, tuple({found[1] for found in _NULL_TEST.finditer(plain)}))
 
 
+# An update of one row by its id. It reads no other row, so many of them can be one statement.
+_BY_ID = re.compile(
+    r"UPDATE (?:schedules|executions) SET (?:(?!\bFROM (?!json_each\()).)*\bWHERE id = :id\b", re.S
+)
+
+
+@lru_cache(maxsize=256)
+def to_postgres_many(sql: str, types: tuple[tuple[str, str | None], ...]) -> str | None:
+    """Rewrite an update of one row by its id to one of many rows; None for another statement.
+
+    Each parameter becomes an array. `types` are those of the elements; None: all are NULL.
+
+    PostgreSQL prepares all checks of a table for each statement. For one row, that takes longer
+    than the update.
+    """
+    if _BY_ID.match(sql) is None:
+        return None
+    text = "".join(
+        part.replace("%", "%%") if part.startswith("'") else _rewrite_common(part)
+        for part in _STRINGS.split(_HINTS.sub("", sql))
+    )
+    typed = dict(types)
+    text = _NAMES.sub(lambda found: f"v.v_{found[1]}" if typed[found[1]] else "NULL", text)
+    arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in types if kind)
+    names = ", ".join(f"v_{name}" for name, kind in types if kind)
+    before, where, after = text.rpartition(" WHERE id = ")
+    assert where, "an update by id"
+    return f"{before} FROM unnest({arrays}) AS v ({names}) WHERE id = {after}"
+
+
 def _rewrite(part: str) -> str:
     part = _NULL_TEST.sub(lambda found: f":{found[1]}_is_null = {0 if found[2] else 1}", part)
+    return _NAMES.sub(r"%(\1)s", _rewrite_common(part))
+
+
+def _rewrite_common(part: str) -> str:
+    """Rewrite all but the parameters."""
     part = _IS_NOT.sub("IS DISTINCT FROM ", part)
     part = _IS.sub("IS NOT DISTINCT FROM ", part)
     part = _PLUS.sub("", part)
@@ -75,4 +110,4 @@ def _rewrite(part: str) -> str:
     part = _BYTES_OF.sub(r"convert_to(\1, 'UTF8')", part)
     part = _ARRAY.sub("json_build_array(", part)
     part = _USER.sub('"user"', part)
-    return _NAMES.sub(r"%(\1)s", part.replace("%", "%%"))
+    return part.replace("%", "%%")

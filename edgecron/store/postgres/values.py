@@ -6,12 +6,14 @@ Rows hold integers, floats, texts, bytes and None only: a truth is 0 or 1, JSON 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from psycopg.adapt import Buffer, Loader
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumper, TextLoader
+
+from edgecron.store.sql.connection import Params
 
 if TYPE_CHECKING:
     import psycopg
@@ -51,3 +53,19 @@ def adapt(connection: psycopg.Connection[Any]) -> None:
 def as_json(value: object) -> str:
     """A collection of texts as a JSON array."""
     return json.dumps(sorted(cast("Iterable[str]", value)))
+
+
+# Of the elements of an array. A truth is a number.
+_KINDS = ((int, "bigint"), (float, "double precision"), (str, "text"), (bytes, "bytea"))
+
+
+def types_of(params: Sequence[Params]) -> tuple[tuple[str, str | None], ...] | None:
+    """The type of each parameter, None if it is always NULL; None if a parameter has several."""
+    found = []
+    for name in params[0]:
+        types = {type(one[name]) for one in params} - {type(None)}
+        kinds = [kind for base, kind in _KINDS if any(issubclass(one, base) for one in types)]
+        if len(kinds) > 1:
+            return None
+        found.append((name, kinds[0] if kinds else None))
+    return tuple(found)
