@@ -330,15 +330,18 @@ class Outlooks(ScheduleChanges, Runs):
             timing = None
         return Words(revision=revision, written_at=written_at, timing=timing)
 
-    def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:
+    def week_heat(
+        self, zone: str | None = "local", *, most_per_hour: int | None = None
+    ) -> Iterator[WeekHeat | None]:
         """Count the runs due in each hour of today and the next six days, in a zone.
 
+        Schedules that run more often in an hour than `most_per_hour` are left out.
         Computed in slices: yields None after each, then the result. Changes meanwhile can be
         missed. Raises UnknownTimezone.
         """
         from edgecron.views.busy import WeekTally, week_from
 
-        tally = WeekTally(week_from(to_ms(self.now()), zone=zone))
+        tally = WeekTally(week_from(to_ms(self.now()), zone=zone), most_per_hour=most_per_hour)
         after_id: int | None = 0
         while after_id is not None:
             page, after_id = self.store.find_recurring(after_id=after_id, limit=_PAGE)

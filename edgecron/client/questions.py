@@ -194,8 +194,13 @@ class Questions(Reader, Protocol):
         schedule is included, but only in the total if its name is taken. Raises NotFound.
         """
 
-    def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:
-        """Count the fires of the next week per hour, in slices: None until the last one."""
+    def week_heat(
+        self, zone: str | None = "local", *, most_per_hour: int | None = None
+    ) -> Iterator[WeekHeat | None]:
+        """Count the fires of the next week per hour, in slices: None until the last one.
+
+        Schedules that run more often in an hour than `most_per_hour` are left out.
+        """
 
     def timeline(
         self, ids: Sequence[int], *, from_at: datetime, until_at: datetime, cells: int

@@ -136,10 +136,14 @@ class RemoteClient(RemoteRuns):
             if len(page) < limit:
                 return
 
-    def week_heat(self, zone: str | None = "local") -> Iterator[WeekHeat | None]:
+    def week_heat(
+        self, zone: str | None = "local", *, most_per_hour: int | None = None
+    ) -> Iterator[WeekHeat | None]:
         """`local` is the zone of this machine."""
         found: WeekHeat = self.request(
-            "week_heat", zone=local_zone_name() if zone == "local" else zone
+            "week_heat",
+            zone=local_zone_name() if zone == "local" else zone,
+            most_per_hour=most_per_hour,
         )
         yield found
 

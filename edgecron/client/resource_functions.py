@@ -100,9 +100,11 @@ def next_fires(
     return list(islice(client.next_fires(schedule, matches=filter), skip, skip + limit))
 
 
-def week_heat(client: Client, *, zone: str | None = None) -> WeekHeat:
+def week_heat(
+    client: Client, *, zone: str | None = None, most_per_hour: int | None = None
+) -> WeekHeat:
     """How many fires each hour of the next week has."""
-    for found in client.week_heat(zone):
+    for found in client.week_heat(zone, most_per_hour=most_per_hour):
         if found is not None:
             return found
     raise AssertionError("the week has no end")

@@ -15,7 +15,7 @@
     machine_screen.py   the machine's other schedules
     notice_screen.py    notices and whether they were sent
     graph_screen.py     what a schedule waits for, and what waits for it
-    timeline.py         the next hours as a bar; how busy the coming week is
+    week_view.py        how busy the coming week is
     status.py           status line, banner, details of the line under the cursor, keys
     list_filter.py      the filter of a list
 

@@ -31,8 +31,8 @@ from edgecron.tui.status import (
     schedule_detail,
 )
 from edgecron.tui.text_line import Span, StyledWidget, TextLine
-from edgecron.tui.timeline import WeekView
 from edgecron.tui.upcoming_list import UpcomingBar
+from edgecron.tui.week_view import WeekView
 
 _ENGINES_S = 10.0  # an engine that died commits nothing, so engines are polled
 _LONGEST_S = 60.0

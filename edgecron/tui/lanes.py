@@ -270,9 +270,8 @@ class TimelineView(LineView):
     def titles(self) -> list[tuple[Span, ...]]:
         found = super().titles()
         if self.source.axis is not None:
-            letters = [" "] * self.source.axis.cells
-            for cell, text in timeline.scale_of(self.source.axis, _ZONE).labels:
-                letters[cell : cell + len(text)] = text
+            scale = timeline.scale_of(self.source.axis, _ZONE)
+            letters = timeline.label_letters(scale, self.source.axis.cells)
             found[_LANE] = (("".join(letters), ""),)
         return found
 

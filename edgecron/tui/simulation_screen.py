@@ -16,7 +16,7 @@ from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import Column, Line, LineView, Source
 from edgecron.tui.queries import FactsScreen
 from edgecron.tui.text_line import Cells, Fact, Row, Span, TextLine, Title
-from edgecron.tui.timeline import CELLS, SHADE_STYLES, shade
+from edgecron.tui.week_view import CELLS, SHADE_STYLES, shade
 from edgecron.views.busy import busiest_words, sections
 from edgecron.views.phrases import count_words
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, tzinfo
 from itertools import islice
@@ -9,23 +10,24 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
+from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.tui.durations import BARS
 from edgecron.tui.list_view import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.text_line import Span, TextLine
-from edgecron.views.phrases import count_words, is_overdue, moved_words
+from edgecron.views import timeline
+from edgecron.views.phrases import is_overdue, moved_words
 from edgecron.views.times import near_time, short_distance
 
 if TYPE_CHECKING:
     from edgecron.model.filters import Filter
     from edgecron.planning.forecast import UpcomingFire
-    from edgecron.tui.timeline import Timeline
 
 
-_PILE_UP_SIGN, _CLOCK_CHANGE_SIGN = "▲", "◆"
-_MOST_NAMED = 3
+_REPEAT_WITHIN = timedelta(minutes=5)  # fires this near to each other are folded
+_MOST_FOLDED = timedelta(hours=1)
 _MOST = 1500
 _MOST_LOOKED_AT = 5000
 _READ_AGAIN = timedelta(minutes=1)
@@ -66,54 +68,79 @@ class UpcomingBar(TextLine):
     def _draw(self) -> None:
         if self._now is None or self._zone is None or self.size.width < 4:
             return
-        # Loaded when needed: it imports time zones, which the first paint does not need.
-        from edgecron.tui.timeline import timeline
-
         fires = self._upcoming.fires
-        found = timeline(fires, self.size.width - 2, now=self._now, zone="local")
         known_until = fires[-1].due_at if self._upcoming.has_more else None
-        self.show(*bar_lines(found, now=self._now, zone=self._zone, known_until=known_until))
+        self.show(
+            *bar_lines(
+                fires, self.size.width - 2, now=self._now, zone=self._zone, known_until=known_until
+            )
+        )
 
 
 def bar_lines(
-    found: Timeline, *, now: datetime, zone: tzinfo, known_until: datetime | None
+    fires: Sequence[timeline.TimedFire],
+    width: int,
+    *,
+    now: datetime,
+    zone: tzinfo,
+    known_until: datetime | None,
 ) -> list[list[Span]]:
-    """Return the bar, its labels with signs for changes and pile-ups, and a note on them.
+    """Return the next 24 hours as a bar, its labels with signs, and a note on the signs.
 
-    Fires after `known_until` were not read (None: all were).
+    Overdue fires count in the first cell. Fires after `known_until` were not read (None: all
+    were).
     """
-    most = max(found.counts, default=0)
-    marks = {pile.cell: _PILE_UP_SIGN for pile in found.pile_ups}
-    marks |= {change.cell: _CLOCK_CHANGE_SIGN for change in found.changes}
+    axis = timeline.make_axis(timeline.DEFAULT_SPAN_S, width, around_ms=to_ms(now), eighths=0)
+    counts = Counter(max(axis.cell_of(to_ms(fire.due_at)), 0) for fire in fires)
+    most = max((count for cell, count in counts.items() if cell < width), default=0)
+    scale = timeline.scale_of(axis, "local")
+    signs = [*scale.changes, *timeline.pile_ups(fires, axis)]
+    marks = {sign.cell: sign.letter for sign in reversed(signs)}
     bar: list[Span] = [(" ", "")]
-    for cell, count in enumerate(found.counts):
-        is_known = known_until is None or found.edges[cell] <= known_until
+    for cell in range(width):
+        count = counts[cell]
+        is_known = known_until is None or axis.begin(cell) <= known_until
         letter = BARS[-(-count * len(BARS) // most) - 1] if count else "·" if is_known else " "
         bar.append((letter, "faint" if not count else "warn" if cell in marks else "accent"))
-    labels = [" "] * len(found.counts)
-    for tick in found.ticks:
-        labels[tick.cell : tick.cell + len(tick.label)] = tick.label
     below: list[Span] = [(" ", "")]
-    for cell, letter in enumerate(labels[: len(found.counts)]):
+    for cell, letter in enumerate(timeline.label_letters(scale, width)):
         is_marked = cell in marks and letter == " "  # Never over a label.
         below.append((marks[cell], "warn") if is_marked else (letter, "dim"))
-    return [bar, below, _note(found, now=now, zone=zone)]
+    noted: list[Span] = []
+    if signs:
+        sign = signs[0]
+        when = near_time(sign.at, zone=zone, now=now)
+        noted = [(f" {sign.letter} ", "warn"), (f"{when}: {clean(sign.text)}", "dim")]
+    return [bar, below, noted]
 
 
-def _note(found: Timeline, *, now: datetime, zone: tzinfo) -> list[Span]:
-    if found.changes:
-        change = found.changes[0]
-        when = near_time(change.at, zone=zone, now=now)
-        return [(f" {_CLOCK_CHANGE_SIGN} ", "warn"), (f"{when}: {clean(change.text)}", "dim")]
-    if found.pile_ups:
-        pile = max(found.pile_ups, key=lambda pile: pile.starts)
-        names = ", ".join(clean(name) for name in pile.schedules[:_MOST_NAMED])
-        more = ", ..." if len(pile.schedules) > _MOST_NAMED else ""
-        when = near_time(pile.at, zone=zone, now=now)
-        starts = count_words(pile.starts, "run")
-        words = f"{when}: {starts} start within a minute ({names}{more})"
-        return [(f" {_PILE_UP_SIGN} ", "warn"), (words, "dim")]
-    return []
+class Repeats(NamedTuple):
+    """Fires of one schedule that follow each other within minutes: the first one and how many."""
+
+    fire: UpcomingFire
+    runs: int
+    last_at: datetime
+
+
+def fold_repeats(fires: Sequence[UpcomingFire]) -> list[Repeats]:
+    """Fold frequent fires of a schedule into one line for each hour, in order of first fires."""
+    found: list[Repeats] = []
+    places: dict[str, int] = {}  # of the last line of each schedule
+    for fire in fires:
+        at = places.get(fire.schedule)
+        before = None if at is None else found[at]
+        if (
+            at is not None
+            and before is not None
+            and fire.due_at - before.last_at < _REPEAT_WITHIN
+            and fire.due_at - before.fire.due_at < _MOST_FOLDED
+            and not fire.is_moved
+        ):
+            found[at] = Repeats(before.fire, before.runs + 1, fire.due_at)
+        else:
+            places[fire.schedule] = len(found)
+            found.append(Repeats(fire, 1, fire.due_at))
+    return found
 
 
 class UpcomingSource(DatabaseSource[UpcomingFires]):
@@ -124,6 +151,7 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
     def __init__(self, screen: QueryScreen[Any], *, changed: Callable[[], None]) -> None:
         super().__init__(screen, changed=changed)
         self.found = UpcomingFires()
+        self._lines: list[Repeats] = []
         self._read_at = self._now()
         self._first_to_come: datetime | None = None
 
@@ -152,7 +180,8 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
         def show(coming: UpcomingFires) -> None:
             if wanted is self.filter:  # Otherwise another filter is being read.
                 self.found = coming
-                self.keys = [_key(fire) for fire in coming.fires]
+                self._lines = fold_repeats(coming.fires)
+                self.keys = [_key(line.fire) for line in self._lines]
                 self._first_to_come = next(
                     (fire.due_at for fire in coming.fires if fire.due_at > self._now()), None
                 )
@@ -162,32 +191,36 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
         self._query.ask(lambda client: _find_next(client, wanted), show)
 
     def line(self, index: int) -> Line | None:
-        fire = self.found.fires[index]
+        fire, runs, last_at = self._lines[index]
         now, zone = self._now(), self._zone
         note = moved_words(fire, zone=zone, now=now) if fire.is_moved else fire.source or ""
+        repeats: tuple[Span, ...] = ()
+        if runs > 1:
+            until = f"{last_at.astimezone(zone):%H:%M}"
+            repeats = ((f" x{runs}", "accent"), (f" until {until}", "dim"))
         return Line(
             key=_key(fire),
             cells=(
                 (far_span(fire.due_at, now, is_clock_trusted=self.is_clock_trusted),),
                 ((near_time(fire.due_at, zone=zone, now=now), ""),),
                 ((clean(fire.schedule), "bold"),),
-                ((clean(note), "dim"),),
+                ((clean(note), "dim"), *repeats),
             ),
         )
 
     def schedule_of(self, key: int) -> str | None:
         index = self.index_of(key)
-        return None if index is None else self.found.fires[index].schedule
+        return None if index is None else self._lines[index].fire.schedule
 
     def targets(self, keys: Sequence[int]) -> Targets | None:
         """Return the schedules of these fires; None if the filter hides all of them."""
         wanted = frozenset(keys)
-        names = (fire.schedule for fire in self.found.fires if _key(fire) in wanted)
+        names = (line.fire.schedule for line in self._lines if _key(line.fire) in wanted)
         return Targets(found) if (found := tuple(dict.fromkeys(names))) else None
 
     def why_fixed(self, index: int) -> str | None:
         """Say why a fire can't be moved; None if it is the next one of its schedule."""
-        fire = self.found.fires[index]
+        fire = self._lines[index].fire
         following = next(one for one in self.found.fires if one.schedule == fire.schedule)
         if following is fire:
             return None
@@ -197,7 +230,7 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
     def nearest_s(self, first: int, last: int) -> float:
         now = self._now()
         seconds = (
-            abs((fire.due_at - now).total_seconds()) for fire in self.found.fires[first:last]
+            abs((line.fire.due_at - now).total_seconds()) for line in self._lines[first:last]
         )
         return min(seconds, default=inf)
 

@@ -39,12 +39,14 @@ _EPOCH = date(1970, 1, 1)
 class WeekHeat:
     """How many runs are to start in each hour (0 to 23) of seven local days.
 
-    `schedules` of them have any. Hours that have passed today have none.
+    `schedules` of them have any. Hours that have passed today have none. `frequent` schedules run
+    so often that they are not counted.
     """
 
     first_day: date
     counts: tuple[tuple[int, ...], ...]
     schedules: int
+    frequent: int = 0
 
 
 class Week(NamedTuple):
@@ -89,10 +91,15 @@ def week_from(now_ms: int, *, zone: str | None) -> Week:
 
 
 class WeekTally:
-    """The sum of the schedules that were added."""
+    """The sum of the schedules that were added.
 
-    def __init__(self, week: Week) -> None:
+    Schedules that run more than `most_per_hour` times in an hour are not counted.
+    """
+
+    def __init__(self, week: Week, *, most_per_hour: int | None = None) -> None:
         self._week = week
+        self._most_per_hour = most_per_hour
+        self._frequent = 0
         self._counts = [0] * len(week.cells)
         self._schedules = 0
         # Many schedules of a large database have the same triggers.
@@ -101,6 +108,9 @@ class WeekTally:
     def add(self, one: Recurrence) -> None:
         """Add a schedule."""
         counts = self.count(one)
+        if self._most_per_hour is not None and max(counts, default=0) > self._most_per_hour:
+            self._frequent += 1
+            return
         self._counts = [a + b for a, b in zip(self._counts, counts, strict=True)]
         self._schedules += any(counts)
 
@@ -113,6 +123,7 @@ class WeekTally:
             first_day=self._week.first_day,
             counts=tuple(tuple(hours[day * HOURS : (day + 1) * HOURS]) for day in range(DAYS)),
             schedules=self._schedules,
+            frequent=self._frequent,
         )
 
     def count(self, one: Recurrence) -> list[int]:

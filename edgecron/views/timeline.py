@@ -79,16 +79,16 @@ class Axis:
         return from_ms(self.since_ms + cell * self.cell_ms)
 
 
-def make_axis(span_s: int, cells: int, *, around_ms: int) -> Axis:
-    """Return an axis of at least this span, with an instant at five eighths of its length.
+def make_axis(span_s: int, cells: int, *, around_ms: int, eighths: int = 5) -> Axis:
+    """Return an axis of at least this span; `eighths` say where in the span an instant lies.
 
-    So a day shows the last night and the next one, whether people look in the morning or later.
+    By default, a day shows the last night and the next one, in the morning and in the evening.
 
     Cells begin at whole multiples of their length, so that they keep their places as time passes.
     """
     cells = max(cells, 1)
     cell_ms = -(-span_s // cells) * 1000
-    since_ms = (around_ms - cells * 5 // 8 * cell_ms) // cell_ms * cell_ms
+    since_ms = (around_ms - cells * eighths // 8 * cell_ms) // cell_ms * cell_ms
     return Axis(since_ms=since_ms, cell_ms=cell_ms, cells=cells)
 
 
@@ -169,6 +169,14 @@ def _changes(axis: Axis, spans: Spans) -> Iterator[Sign]:
 
 def _clock(wall_s: int) -> str:
     return from_ms(wall_s * 1000).strftime("%H:%M")
+
+
+def label_letters(scale: Scale, cells: int) -> list[str]:
+    """Return the labels of an axis, a letter for each cell."""
+    letters = [" "] * cells
+    for cell, text in scale.labels:
+        letters[cell : cell + len(text)] = text
+    return letters
 
 
 # Signs.

@@ -188,6 +188,8 @@ def test_what_is_to_come_and_why_is_told(client: Client, remote: RemoteClient) -
     assert remote.tallies(since=at) == client.tallies(since=at)
     assert remote.plan_backfill("backup", at, at).wanted == ()
     assert list(remote.week_heat("UTC")) == [list(client.week_heat("UTC"))[-1]]
+    *_, heat = client.week_heat("UTC", most_per_hour=1)
+    assert list(remote.week_heat("UTC", most_per_hour=1)) == [heat]
     until = client.now() + timedelta(days=3)
     *_, simulated = client.simulate(from_at=client.now(), until_at=until)
     assert list(remote.simulate(from_at=client.now(), until_at=until)) == [simulated]

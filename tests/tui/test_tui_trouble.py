@@ -15,7 +15,7 @@ from edgecron.client import Client
 from edgecron.client.protocol import Client as AnyClient
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.quick_add import QuickAdd
-from edgecron.tui.timeline import WeekView
+from edgecron.tui.week_view import WeekView
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
 from tests.tui.pilot import Seen, watch
@@ -239,12 +239,12 @@ def test_what_changes_right_after_a_week_was_counted_is_counted_when_it_is_time_
         )  # due so soon that the screen is drawn each second
 
     async def story(seen: Seen) -> None:
-        await seen.until(lambda: "░120 █121 /h" in seen.text())
+        await seen.until(lambda: "▒1 /h" in seen.text())
         make(database, "one-more", clock=clock)
         await seen.until(lambda: "one-more" in seen.text())
-        assert "░120 █121 /h" in seen.text()
+        assert "▒1 /h" in seen.text()
         clock.advance_ms(20_000)
-        await seen.until(lambda: "░120 █122 /h" in seen.text())
+        await seen.until(lambda: "▒2 /h" in seen.text())
 
     watch(story, database, clock, size=(160, 48))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.tui.timeline import SHADES, shade
+from edgecron.tui.week_view import SHADES, shade
 
 
 def test_an_hour_without_any_has_no_shade() -> None:

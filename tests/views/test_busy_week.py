@@ -344,3 +344,13 @@ def test_any_triggers_count_as_their_times_do(
             for hour in range(24)
         )
     assert sum(map(sum, counts)) == expected.total()
+
+
+def test_schedules_that_run_very_often_can_be_left_out(client: Client) -> None:
+    client.add_all([make_spec("often", "* * * * *"), make_spec("seldom", "every 5m")])
+
+    *_, heat = client.week_heat("UTC", most_per_hour=12)
+
+    assert heat is not None
+    assert heat.counts[1] == (12,) * 24
+    assert (heat.schedules, heat.frequent) == (1, 1)
