@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from getpass import getuser
 from pathlib import Path
 
 import pytest
 
-from edgecron.cli.completion import read_grammar
+from edgecron.cli.completion import CommandGrammar, read_grammar
 from edgecron.cli.topics import TOPICS, read_topic
 from tests.support.examples import Example, code_of, python_of
 from tests.support.tools import need_tools
@@ -24,6 +25,12 @@ SECTIONS = {
 TEXTS = {**{f"README: {name}": part for name, part in SECTIONS.items()}}
 TEXTS |= {name: read_topic(name) for name in TOPICS}
 _NAMED = re.compile(r"`edgecron ([^`]+)`")
+
+
+@cache
+def grammar_by_command() -> dict[str, CommandGrammar]:
+    """Read the grammar once: the parsers of all commands take a tenth of a second."""
+    return {command.name: command for command in read_grammar()}
 
 
 @pytest.fixture
@@ -84,7 +91,7 @@ def test_what_a_topic_says_was_measured_stands_in_the_table_of_the_readme() -> N
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_each_command_that_a_text_names_has_a_verb_and_options_that_there_are(name: str) -> None:
-    grammar = {command.name: command for command in read_grammar()}
+    grammar = grammar_by_command()
     options = {
         command: {word for option in grammar[command].options for word in option.names}
         for command in grammar
