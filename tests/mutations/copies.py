@@ -17,6 +17,8 @@ PACKAGE = ROOT / "edgecron"
 @contextmanager
 def a_copy(edits: Sequence[AnyEdit] = ()) -> Iterator[Path]:
     """A folder with the package, edited, and with the tests as they are. Raises StaleEdit."""
+    for edit in edits:
+        edit.check(PACKAGE)
     with TemporaryDirectory(prefix="mutation-") as folder:
         root = Path(folder).resolve()
         # What is compiled comes along, except files that somebody is writing right now.
