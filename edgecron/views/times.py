@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from edgecron.base.errors import UnknownTimezone
@@ -67,21 +68,17 @@ def distance(instant: datetime, now: datetime, *, is_clock_trusted: bool = True)
 
     If the clock can't be trusted: `held`.
     """
-    if not is_clock_trusted:
-        return "held"
-    seconds = round((instant - now).total_seconds())
-    if seconds == 0:
-        return "now"
-    size = abs(seconds)
+    return _distance(instant, now, _spoken_size, is_clock_trusted=is_clock_trusted)
+
+
+def _spoken_size(seconds: int) -> str:
     # A unit starts where the smaller one would be rounded up to a whole one.
-    for unit, length, least in (
-        ("d", 86400, 84600), ("h", 3600, 3570), ("min", 60, 60), ("s", 1, 1),
-    ):  # fmt: skip
-        if size >= least:
-            amount = size / length
+    for unit, length, least in (("d", 86400, 84600), ("h", 3600, 3570), ("min", 60, 60)):
+        if seconds >= least:
+            amount = seconds / length
             shown = f"{amount:.1f}".rstrip("0").rstrip(".") if amount < 10 else str(round(amount))
-            return f"in {shown} {unit}" if seconds > 0 else f"{shown} {unit} ago"
-    return "now"
+            return f"{shown} {unit}"
+    return f"{seconds} s"
 
 
 def short_distance(instant: datetime, now: datetime, *, is_clock_trusted: bool = True) -> str:
@@ -89,20 +86,26 @@ def short_distance(instant: datetime, now: datetime, *, is_clock_trusted: bool =
 
     If the clock can't be trusted: `held`.
     """
+    return _distance(instant, now, _short_size, is_clock_trusted=is_clock_trusted)
+
+
+def _short_size(seconds: int) -> str:
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600 - 30:
+        return f"{round(seconds / 60)}m"
+    return _hours_or_days(seconds)
+
+
+def _distance(
+    instant: datetime, now: datetime, size: Callable[[int], str], *, is_clock_trusted: bool
+) -> str:
     if not is_clock_trusted:
         return "held"
     seconds = round((instant - now).total_seconds())
     if seconds == 0:
         return "now"
-    size = abs(seconds)
-    if size < 60:
-        shown = f"{size}s"
-    elif size < 3600 - 30:
-        shown = f"{round(size / 60)}m"
-    elif size < 86400 - 30:
-        shown = _two_units(round(size / 60), 60, "h", "m")
-    else:
-        shown = _two_units(round(size / 3600), 24, "d", "h")
+    shown = size(abs(seconds))
     return f"in {shown}" if seconds > 0 else f"{shown} ago"
 
 
@@ -115,6 +118,10 @@ def column_duration(duration_ms: int) -> str:
     seconds = round(duration_ms / 1000)
     if seconds < 3600:
         return _two_units(seconds, 60, "m", "s")
+    return _hours_or_days(seconds)
+
+
+def _hours_or_days(seconds: int) -> str:
     if seconds < 86400 - 30:
         return _two_units(round(seconds / 60), 60, "h", "m")
     return _two_units(round(seconds / 3600), 24, "d", "h")
