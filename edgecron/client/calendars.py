@@ -18,9 +18,13 @@ from typing import TYPE_CHECKING
 from edgecron.base.bundle import hint_for_extra
 from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidInput
-from edgecron.base.files import open_private
 from edgecron.base.values import replace
-from edgecron.client.side_processes import CALENDARS_ERROR, take_location
+from edgecron.client.side_processes import (
+    CALENDARS_ERROR,
+    become_side_process,
+    recording_error,
+    take_location,
+)
 from edgecron.model.schedule import Author, ScheduleSpec
 from edgecron.model.windows import (
     HOLIDAYS,
@@ -168,20 +172,9 @@ def main(arguments: list[str]) -> None:
     """Be the process that reads the calendars of the database that is the first argument."""
     from edgecron.client import Client
 
-    with suppress(OSError):
-        os.setsid()  # Ctrl-C on the engine's terminal is not for us.
-    with suppress(OSError):
-        os.nice(_NICE)
+    become_side_process(nice=_NICE)
     with Client(take_location(arguments[0]), must_exist=True) as client:
         crash = client.state_dir / CALENDARS_ERROR
-        try:
+        with recording_error(crash):
             renew_all(client)
             crash.unlink(missing_ok=True)
-        except Exception:
-            import traceback  # Programs with an engine import this module.
-
-            # Nothing else shows it: `doctor` names this file.
-            fd = open_private(crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            with open(fd, "w", encoding="utf-8", errors="replace") as file:
-                traceback.print_exc(file=file)
-            raise

@@ -9,11 +9,10 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 from uuid import uuid4
@@ -30,6 +29,8 @@ from edgecron.client.side_processes import (
     HEARTBEAT,
     HEARTBEAT_ERROR,
     NOTICES_ERROR,
+    become_side_process,
+    recording_error,
     take_location,
 )
 from edgecron.model.notices import (
@@ -398,10 +399,7 @@ def main(arguments: list[str]) -> None:
     With a second argument, first send the heartbeat of the engine that started it.
     """
     database, *words = arguments
-    with suppress(OSError):
-        os.setsid()  # Ctrl-C on the engine's terminal is not for us.
-    with suppress(OSError):
-        os.nice(_NICE)
+    become_side_process(nice=_NICE)
     deliver(take_location(database), has_beat=words == [HEARTBEAT])
 
 
@@ -413,16 +411,10 @@ def deliver(database: Location, *, has_beat: bool = False) -> None:
     with Client(database, must_exist=True) as client:
         # Of a server's database that can't be opened, the engine reports the same.
         crash = client.state_dir / NOTICES_ERROR
-        try:
+        with recording_error(crash):
             if has_beat:
                 send_heartbeats(client, load_recorded(client))
             with sending_lock(client) as is_ours:
                 if is_ours:  # Else the process that holds the lock does the work.
                     NoticeSender(client, load_recorded(client)).run()
                     crash.unlink(missing_ok=True)
-        except Exception:
-            # Nothing else shows it: `doctor` names this file.
-            fd = open_private(crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            with open(fd, "w", encoding="utf-8", errors="replace") as file:
-                traceback.print_exc(file=file)
-            raise

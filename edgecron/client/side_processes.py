@@ -7,8 +7,12 @@ imports nothing that only the processes need.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from edgecron.base.bundle import Start, own_start
+from edgecron.base.files import open_private
 from edgecron.base.paths import Location, ServerUrl, location_text, read_location
 
 # In the state folder: the traceback of an error that ended a process, and why the last sign of
@@ -58,3 +62,28 @@ def _spawn(start: Start, database: Location) -> int:
         )
     finally:
         os.close(null_fd)
+
+
+def become_side_process(*, nice: int) -> None:
+    """Leave the engine's session, and give way to other programs by a niceness."""
+    with suppress(OSError):
+        os.setsid()  # Ctrl-C on the engine's terminal is not for us.
+    with suppress(OSError):
+        os.nice(nice)
+
+
+@contextmanager
+def recording_error(path: Path) -> Iterator[None]:
+    """Write the traceback of an error within the block to a file, and raise the error.
+
+    Nothing else shows it: `doctor` names the file.
+    """
+    try:
+        yield
+    except Exception:
+        import traceback  # Programs with an engine import this module.
+
+        fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with open(fd, "w", encoding="utf-8", errors="replace") as file:
+            traceback.print_exc(file=file)
+        raise
