@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from uuid import uuid4
 
-import edgecron
 from edgecron.base.errors import NotFound, SchemaTooNew
 from edgecron.store.postgres.connection import ServerDatabase
 from edgecron.store.sql.rows import SPEC_COLUMNS
@@ -49,22 +46,9 @@ def _bring_up(database: ServerDatabase, *, now_ms: int, seed: bytes | None) -> N
     database.run_script(_edited_trigger())
     if version == 0:
         database.is_new = True
-        _write_meta(database, now_ms=now_ms, seed=seed or os.urandom(16))
+        database.change("INSERT INTO versions (id, schema) VALUES (1, 0)")
+        database.write_identity(now_ms=now_ms, seed=seed)
     database.change("UPDATE versions SET schema = :version", {"version": SCHEMA_VERSION})
-
-
-def _write_meta(database: ServerDatabase, *, now_ms: int, seed: bytes) -> None:
-    database.change("INSERT INTO versions (id, schema) VALUES (1, 0)")
-    database.change(
-        """INSERT INTO meta (id, uuid, seed, created_at, created_by)
-           VALUES (1, :uuid, :seed, :now, :version)""",
-        {
-            "uuid": str(uuid4()),
-            "seed": seed,
-            "now": now_ms,
-            "version": edgecron.__version__,
-        },
-    )
 
 
 def _version_of(database: ServerDatabase) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
+import edgecron
 from edgecron.base.errors import DatabaseUnusable
 
 if TYPE_CHECKING:
@@ -164,6 +165,21 @@ class OwnConnection(Connection):
             raise DatabaseUnusable(f"database {self.place} has no seed", hint="restore a backup")
         self._seed_and_uuid = found = bytes(row[0]), str(row[1])
         return found
+
+    def write_identity(self, *, now_ms: int, seed: bytes | None) -> None:
+        """Give a new database its identity. Without `seed`, the seed is random."""
+        from uuid import uuid4  # Few commands create a database.
+
+        self.change(
+            """INSERT INTO meta (id, uuid, seed, created_at, created_by)
+               VALUES (1, :uuid, :seed, :now, :version)""",
+            {
+                "uuid": str(uuid4()),
+                "seed": seed or os.urandom(16),
+                "now": now_ms,
+                "version": edgecron.__version__,
+            },
+        )
 
     @property
     def was_locked(self) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 
 import apsw
 
-import edgecron
 from edgecron.base.errors import DatabaseUnusable
 from edgecron.store.sql.rows import SPEC_COLUMNS
 from edgecron.store.sqlite.connection import Database
@@ -177,7 +176,8 @@ def _bring_up(database: Database, *, now_ms: int, seed: bytes | None) -> None:
     except apsw.ConstraintError as error:
         raise _refused(database, str(error)) from error
     if version == 0:
-        _write_meta(database, now_ms=now_ms, seed=seed or os.urandom(16))
+        database.change(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.write_identity(now_ms=now_ms, seed=seed)
     _repair_orphans(database)
     database.change(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -192,22 +192,6 @@ def _repair_orphans(database: Database) -> None:
         raise _refused(database, orphan_words(lasting[0]))
     for one in orphans:
         repair(database, one)
-
-
-def _write_meta(database: Database, *, now_ms: int, seed: bytes) -> None:
-    from uuid import uuid4
-
-    database.change(f"PRAGMA application_id = {APPLICATION_ID}")
-    database.change(
-        """INSERT INTO meta (id, uuid, seed, created_at, created_by)
-           VALUES (1, :uuid, :seed, :now, :version)""",
-        {
-            "uuid": str(uuid4()),
-            "seed": seed,
-            "now": now_ms,
-            "version": edgecron.__version__,
-        },
-    )
 
 
 def _version_of(database: Database) -> int:
