@@ -149,7 +149,10 @@ class Questions(Reader, Protocol):
         """Return the id and the name of each schedule, removed ones included."""
 
     def schedule_ids_named(self, matches: Filter) -> array[int]:
-        """Return the ids of schedules whose names a filter lets through, removed ones included."""
+        """Return the ids of schedules that a filter lets through by name and command.
+
+        Removed ones are included.
+        """
 
     def nearest_names(self, letters: str, *, limit: int) -> list[str]:
         """Return the names nearest to some letters, best first."""
@@ -247,10 +250,14 @@ class Questions(Reader, Protocol):
         schedule_ids: Sequence[int] | None = None,
         causes: tuple[str, ...] = (),
         reasons: tuple[str | None, ...] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        least_ms: int | None = None,
+        most_ms: int | None = None,
     ) -> RunPage:
         """Return runs before or after an id, newest first, as a list shows them.
 
-        An empty tuple of statuses, causes or reasons, and None as ids, let every run through.
+        An empty tuple of statuses, causes or reasons, and None elsewhere, let every run through.
         """
 
     def run_bounds(self) -> RunBounds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Conflict, NotFound, SupervisorUnavailable, Unreadable
@@ -149,10 +150,14 @@ class Runs(Engines, Schedules):
         schedule_ids: Sequence[int] | None = None,
         causes: tuple[str, ...] = (),
         reasons: tuple[str | None, ...] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        least_ms: int | None = None,
+        most_ms: int | None = None,
     ) -> RunPage:
         """Return runs before or after an id, newest first, as a list shows them.
 
-        An empty tuple of statuses, causes or reasons, and None as ids, let every run through. A
+        An empty tuple of statuses, causes or reasons, and None elsewhere, let every run through. A
         reason of None is a run without a reason. Fewer than `limit` is the end.
         """
         wanted = Wanted(
@@ -162,6 +167,10 @@ class Runs(Engines, Schedules):
             reasons=reasons,
             before_id=before_id,
             after_id=after_id,
+            since_ms=None if since is None else to_ms(since),
+            until_ms=None if until is None else to_ms(until),
+            least_ms=least_ms,
+            most_ms=most_ms,
         )
         return find_page(self.store, wanted, limit=limit)
 

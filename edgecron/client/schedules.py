@@ -29,6 +29,7 @@ from edgecron.planning.times import load_timing, load_triggers
 from edgecron.store.sql.due import find_delayed
 from edgecron.store.sql.schedule_lists import (
     find_first_lines,
+    find_jobs,
     find_lines,
     find_names,
     find_nearest_names,
@@ -117,7 +118,13 @@ class Schedules(OpenDatabase):
             schedule = self.store.get_schedule(name)
             yield from self._with_delayed(self.fires_of(schedule), schedule_id=schedule.id)
             return
-        matches_name = matches.matches_name if matches is not None and matches.has_names else None
+        matches_name: Callable[[str], bool] | None = None
+        if matches is not None and matches.has_commands:
+            wanted = frozenset(self.schedule_ids_named(matches))
+            names = {one.name for one in self.schedule_names() if one.id in wanted}
+            matches_name = names.__contains__
+        elif matches is not None and matches.has_names:
+            matches_name = matches.matches_name
         coming = self.store.coming_schedules(matches=matches_name)
         yield from self._with_delayed(
             in_order(coming, self._readable_fires_of), matches=matches_name
@@ -221,9 +228,18 @@ class Schedules(OpenDatabase):
         return [NamedId(schedule_id, name) for schedule_id, name in find_names(self.store)]
 
     def schedule_ids_named(self, matches: Filter) -> array[int]:
-        """Return the ids of schedules whose names a filter lets through, removed ones included."""
+        """Return the ids of schedules that a filter lets through by name and command.
+
+        Removed ones are included.
+        """
+        jobs = find_jobs(self.store) if matches.has_commands else {}
         return array(
-            "q", (one.id for one in self.schedule_names() if matches.matches_name(one.name))
+            "q",
+            (
+                one.id
+                for one in self.schedule_names()
+                if matches.matches_name(one.name, job=jobs.get(one.id, ""))
+            ),
         )
 
     def nearest_names(self, letters: str, *, limit: int) -> list[str]:

@@ -2,46 +2,63 @@
 
 All terms must match; one of the values of a term is enough. `!` negates a term. A word without a
 key is searched in the name, as `job:` is: its letters in this order, with any others between them.
-A key that a list does not have is ignored there: `cause:` for schedules, `state:` for runs.
+`command:restic` is searched in the command of a schedule. `took:>5m since:yesterday until:09:00`
+compare runs. A key that a list does not have is ignored there: `cause:` for schedules, `state:` for
+runs.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidInput
+from edgecron.base.units import parse_duration_ms
 from edgecron.base.values import dataclass
 from edgecron.model.choices import Cause, Reason, Status
 
 STATES = ("active", "paused", "broken", "vanished", "done")
 NO_REASON = "none"  # as a value of `reason`: a run that has none
 
-_NAME, _GROUP = "job", "group"
-_ALIASES = {"name": _NAME, "schedule": _NAME}
+_NAME, _GROUP, _COMMAND = "job", "group", "command"
+_TOOK, _SINCE, _UNTIL = "took", "since", "until"
+_ALIASES = {"name": _NAME, "schedule": _NAME, "cmd": _COMMAND, "duration": _TOOK}
 _VALUES: dict[str, tuple[str, ...]] = {
     "status": tuple(status.value for status in Status),
     "cause": tuple(cause.value for cause in Cause),
     "reason": (*(reason.value for reason in Reason), NO_REASON),
     "state": STATES,
 }
-_KEYS = ("status", _NAME, "cause", "reason", "state", _GROUP)
-_OF_SCHEDULES = ("status", _NAME, "state", _GROUP)
-_OF_RUNS = ("status", _NAME, "cause", "reason")
+_KEYS = ("status", _NAME, _COMMAND, _TOOK, _SINCE, _UNTIL, "cause", "reason", "state", _GROUP)
+_OF_SCHEDULES = ("status", _NAME, _COMMAND, "state", _GROUP)
+_OF_RUNS = ("status", _NAME, _COMMAND, _TOOK, _SINCE, _UNTIL, "cause", "reason")
+_EXAMPLES = {
+    _TOOK: "such as took:>5m or took:<10s",
+    _SINCE: 'such as since:yesterday or since:"2h ago"',
+    _UNTIL: "such as until:09:00",
+    _COMMAND: "write a part of a command",
+}
 
 # Negations, a key, and the values, with quoted and other parts.
 _TERM = re.compile(r"""(!*)(?:([^\s"!:,]*):)?((?:"[^"]*"|[^\s"])*)""")
 _BLANKS = re.compile(r"\s*")
 _PART = re.compile(r'"([^"]*)"|([^",]+)|(,)')
+_BOUND = re.compile(r"([<>])=?\s*(\S.*)", re.DOTALL)
+ReadTime = Callable[[str], datetime]
 
 
 _T = TypeVar("_T", bound=str | None)
 
 
 class ScheduleKeys(Protocol):
-    """The values of a schedule that a filter reads. `last_status` is the value of a Status."""
+    """The values of a schedule that a filter reads.
+
+    `last_status` is the value of a Status, `job` the stored text of the job.
+    """
 
     @property
     def name(self) -> str: ...
@@ -51,6 +68,8 @@ class ScheduleKeys(Protocol):
     def last_status(self) -> str | None: ...
     @property
     def group(self) -> str | None: ...
+    @property
+    def job(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +85,19 @@ class Term:
 class RunQuestion:
     """A filter of runs: the values to include, or () for any value.
 
-    A reason of None is a run without a reason. `names` filters the names of schedules; None is any
-    name. `is_impossible`: no run can match.
+    A reason of None is a run without a reason. `names` filters schedules by name and command; None
+    is any schedule. A run took at least `least_ms` and at most `most_ms`, and started within
+    `since` and `until`. `is_impossible`: no run can match.
     """
 
     statuses: tuple[Status, ...] = ()
     causes: tuple[Cause, ...] = ()
     reasons: tuple[Reason | None, ...] = ()
     names: Filter | None = None
+    least_ms: int | None = None
+    most_ms: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     is_impossible: bool = False
 
 
@@ -97,7 +121,12 @@ class Filter:
         statuses = self._included("status", tuple(Status))
         causes = self._included("cause", tuple(Cause))
         reasons = self._included("reason", (*Reason, None))
+        bounds = [_bound(text) for text in self._values(_TOOK)]
         return RunQuestion(
+            least_ms=max((ms for sign, ms in bounds if sign == ">"), default=None),
+            most_ms=min((ms for sign, ms in bounds if sign == "<"), default=None),
+            since=max(map(datetime.fromisoformat, self._values(_SINCE)), default=None),
+            until=min(map(datetime.fromisoformat, self._values(_UNTIL)), default=None),
             statuses=statuses or (),
             causes=causes or (),
             reasons=reasons or (),
@@ -107,17 +136,26 @@ class Filter:
 
     @property
     def has_names(self) -> bool:
-        """Whether a term filters names."""
-        return any(term.key == _NAME for term in self.terms)
+        """Whether a term filters schedules of runs, by name or command."""
+        return self.has_commands or any(term.key == _NAME for term in self.terms)
 
-    def matches_name(self, name: str) -> bool:
-        """Whether a name matches all terms that filter names."""
-        lower = name.lower()
-        return all(
-            _is_any_in(term.values, lower) is not term.is_negated
-            for term in self.terms
-            if term.key == _NAME
-        )
+    @property
+    def has_commands(self) -> bool:
+        """Whether a term filters commands."""
+        return any(term.key == _COMMAND for term in self.terms)
+
+    def matches_name(self, name: str, *, job: str = "") -> bool:
+        """Whether a name, and the stored text of a job, match all terms that filter them."""
+        lower, command = name.lower(), _command_of(job) if self.has_commands else ""
+        for term in self.terms:
+            if term.key == _NAME and _is_any_in(term.values, lower) is term.is_negated:
+                return False
+            if term.key == _COMMAND and _is_part_of(term.values, command) is term.is_negated:
+                return False
+        return True
+
+    def _values(self, key: str) -> list[str]:
+        return [value for term in self.terms if term.key == key for value in term.values]
 
     @property
     def unused_on_schedules(self) -> tuple[str, ...]:
@@ -144,15 +182,16 @@ class Filter:
         )
 
 
-def parse_filter(text: str) -> Filter:
+def parse_filter(text: str, *, read_time: ReadTime | None = None) -> Filter:
     """The filter of a text; a blank one matches everything.
 
-    Raises InvalidInput for an unknown key or value, and suggests a similar one.
+    `read_time` reads the times of `since:` and `until:`; without it, they are not read. Raises
+    InvalidInput for an unknown key or value, and suggests a similar one.
     """
-    return Filter(text=text, terms=tuple(_terms(text)))
+    return Filter(text=text, terms=tuple(_terms(text, read_time)))
 
 
-def _terms(text: str) -> Iterator[Term]:
+def _terms(text: str, read_time: ReadTime | None) -> Iterator[Term]:
     if text.count('"') % 2:
         raise InvalidInput("a quote is not closed", hint='write "two words"')
     at = 0
@@ -160,7 +199,7 @@ def _terms(text: str) -> Iterator[Term]:
         found = _TERM.match(text, at)
         assert found is not None  # The pattern also matches the empty text.
         at = found.end()
-        yield _term(found[1], found[2], found[3])
+        yield _term(found[1], found[2], found[3], read_time)
 
 
 def _end_of_blanks(text: str, at: int) -> int:
@@ -168,7 +207,7 @@ def _end_of_blanks(text: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-def _term(nots: str, key: str | None, rest: str) -> Term:
+def _term(nots: str, key: str | None, rest: str, read_time: ReadTime | None) -> Term:
     is_negated = len(nots) % 2 == 1
     if key is None:
         values: tuple[str, ...] = (_unquoted(rest),)
@@ -179,6 +218,13 @@ def _term(nots: str, key: str | None, rest: str) -> Term:
     if not any(values):
         what = f"{key}:" if key is not None else nots or '""'
         raise InvalidInput(f"nothing follows {what!r}", hint=_hint_of(name))
+    if is_negated and name in (_TOOK, _SINCE, _UNTIL):
+        raise InvalidInput(f"{name} can't be negated", hint=_EXAMPLES[name])
+    if name == _TOOK:
+        for value in values:
+            _bound(value)
+    if name in (_SINCE, _UNTIL) and read_time is not None:
+        values = tuple(read_time(value).isoformat() for value in values)
     if name in _VALUES:
         values = tuple(_resolve_value(name, value) for value in values)
     return Term(key=name, values=tuple(dict.fromkeys(values)), is_negated=is_negated)
@@ -218,6 +264,8 @@ def _resolve_value(key: str, written: str) -> str:
 def _hint_of(key: str) -> str:
     if key in _VALUES:
         return f"{key} is one of {_listed(_VALUES[key])}"
+    if key in _EXAMPLES:
+        return _EXAMPLES[key]
     return f"write a part of a {'group' if key == _GROUP else 'name'}"
 
 
@@ -239,9 +287,30 @@ def _ask_schedule(term: Term, keys: ScheduleKeys) -> bool | None:
         return keys.last_status in term.values
     if term.key == "state":
         return keys.state in term.values
+    if term.key == _COMMAND:
+        return _is_part_of(term.values, _command_of(keys.job))
     if term.key == _GROUP:
         return _is_part_of(term.values, keys.group)
     return None
+
+
+def _bound(text: str) -> tuple[str, int]:
+    """Return `>` or `<` and milliseconds. Raises InvalidInput."""
+    found = _BOUND.fullmatch(text)
+    if found is None:
+        raise InvalidInput(
+            f"took is {text[:40]!r}, expected > or < and a duration", hint=_EXAMPLES[_TOOK]
+        )
+    return found[1], parse_duration_ms(found[2])
+
+
+def _command_of(job: str) -> str:
+    """Return the words of a stored job; its text if it can't be read."""
+    try:
+        found = json.loads(job)
+    except ValueError:
+        return job
+    return " ".join(map(str, found)) if isinstance(found, list) else str(found)
 
 
 def _is_part_of(values: Iterable[str], group: str | None) -> bool:

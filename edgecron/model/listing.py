@@ -212,13 +212,17 @@ class ScheduleLine(NamedTuple):
 
 
 class ScheduleKeys(NamedTuple):
-    """The values of a schedule that a filter reads. `last_status` is the value of a Status."""
+    """The values of a schedule that a filter reads.
+
+    `last_status` is the value of a Status, `job` the stored text of the job.
+    """
 
     id: int
     name: str
     state: ScheduleState
     last_status: str | None
     group: str | None
+    job: str
 
 
 class RunPage(NamedTuple):

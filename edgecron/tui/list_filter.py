@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -20,6 +21,7 @@ from edgecron.views.phrases import PROBLEM, WARNING, display_width, error_words,
 
 if TYPE_CHECKING:
     from edgecron.model.filters import Filter
+    from edgecron.tui.database_app import DatabaseApp
 
 _PAUSE_S = 0.12  # after the last letter, before the list is filtered
 _LEAST_INPUT = 12  # columns
@@ -33,6 +35,7 @@ class FilterLine(Horizontal):
     """
 
     app: DatabaseApp
+
     BINDINGS: ClassVar[list[BindingType]] = bindings("back")
     DEFAULT_CSS = """
     FilterLine { height: 1; background: $surface; display: none; }
@@ -156,13 +159,19 @@ class FilterLine(Horizontal):
         self._apply(self._input.value.strip())
 
     def _apply(self, text: str) -> None:
+        # Loaded when needed: the first paint needs neither filters nor times.
         from edgecron.model.filters import parse_filter
+        from edgecron.triggers.walltime import parse_when
+
+        def read_time(words: str) -> datetime:
+            now = self.app.now()
+            return parse_when(words, timezone="local", now=now, is_past=True)
 
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
         try:
-            wanted = parse_filter(text) if text else None
+            wanted = parse_filter(text, read_time=read_time) if text else None
         except InvalidInput as error:
             self._problem = error_words(error)
             self.show()

@@ -304,6 +304,9 @@ _FILTERS = (
     ("backup", "names that contain these letters in order"),
     ("status:failed", "by status (schedules: of the last run); a,b: either"),
     ("job: group: state:", "name, group; active, paused, broken, vanished, done"),
+    ("command:restic", "by a part of the command"),
+    ("took:>5m", "runs by duration; took:<1s"),
+    ("since: until:", "runs by time: since:yesterday until:09:00"),
     ("cause: reason:", "why a run exists, and why it did not succeed"),
     ("!status:success", "everything else; with several terms, all must match"),
 )

@@ -325,6 +325,10 @@ def _find(client: Client, page: _Page) -> RunPage:
         schedule_ids=ids,
         causes=question.causes,
         reasons=question.reasons,
+        since=question.since,
+        until=question.until,
+        least_ms=question.least_ms,
+        most_ms=question.most_ms,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,7 @@ class Keys:
     state: str = "active"
     last_status: str | None = None
     group: str | None = None
+    job: str = '["restic","backup","/home"]'
 
 
 NIGHTLY = Keys(name="nightly-Backup", last_status="failed", group="Disks")
@@ -215,3 +217,28 @@ def included(found: Filter, key: str) -> set[object]:
     if question.is_impossible:
         return set()
     return set(getattr(question, {"status": "statuses", "cause": "causes"}.get(key, "reasons")))
+
+
+def test_a_command_is_searched_for_a_part_of_its_words() -> None:
+    assert matches('command:"restic backup"')
+    assert matches("cmd:HOME")
+    assert not matches("command:rsync")
+    assert not matches("!command:restic")
+    assert parse_filter("command:restic").matches_name("a", job='"restic | tee log"')
+
+
+def test_durations_and_times_are_a_question_about_runs() -> None:
+    noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    found = parse_filter("took:>5m took:<1h since:noon", read_time=lambda _: noon)
+    question = found.run_question()
+
+    assert (question.least_ms, question.most_ms) == (300_000, 3_600_000)
+    assert (question.since, question.until) == (noon, None)
+    assert found.unused_on_schedules == ("took", "since")
+    assert found.unused_on_runs == ()
+
+
+@pytest.mark.parametrize("text", ["took:5m", "took:>x", "!took:>5m", "!since:noon", "since:"])
+def test_bounds_that_mean_nothing_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_filter(text)

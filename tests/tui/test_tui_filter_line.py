@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from edgecron.client import Client
 from edgecron.tui.list_view import LineView
 from tests.support.clock import FakeClock
 from tests.support.newdatabases import new_database
+from tests.support.scene import make_scene
 from tests.support.specs import make_spec
 from tests.tui.pilot import Seen, watch
 
@@ -295,3 +297,21 @@ def test_a_capital_i_turns_the_order_around(client: Client, clock: FakeClock) ->
         assert names_shown(seen) == [*reversed(NAMES)]
 
     watch(story, client.path, clock, size=(80, 24))
+
+
+def test_runs_are_filtered_by_command_duration_and_time(tmp_path: Path) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("3")
+        await filtered(seen, "took:>3m since:yesterday command:restic")
+        lines = [line for line in seen.lines()[2:-5] if line.strip()]
+        assert lines
+        assert all(re.search(r"\d+m|running", line) for line in lines)
+        assert {name for line in lines for name in line.split() if "-" in name} <= {
+            "backup-home", "backup-photos", "prune-snapshots", "verify-backup",
+        }  # fmt: skip
+        assert seen.app.focused is not None
+        seen.app.focused.post_message(events.Paste(" since:nonsense"))
+        await seen.until(lambda: "✗ time 'nonsense'" in seen.text())
+
+    with make_scene(tmp_path / "edgecron.db") as scene:
+        watch(story, scene.path, scene.clock, size=(120, 36))

@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
 
     A reason of None is a run without a reason. Without schedules, `()`, there are no runs. Runs are
     wanted from `since_ms` on and before `until_ms`: by their start, or by their plan time if they
-    have not started.
+    have not started. They took at least `least_ms` and at most `most_ms`.
     """
 
     schedule_ids: Sequence[int] | None = None
@@ -52,6 +52,8 @@ class Wanted(NamedTuple):
     after_id: int | None = None
     since_ms: int | None = None
     until_ms: int | None = None
+    least_ms: int | None = None
+    most_ms: int | None = None
 
 
 def find_page(database: Connection, wanted: Wanted, *, limit: int) -> RunPage:
@@ -192,6 +194,13 @@ def _wheres(statuses: tuple[Status, ...], wanted: Wanted) -> tuple[list[str], di
         if at_ms is not None:
             wheres.append(f"{_SHOWN_AT} {operator} :{bound}")
             params[bound] = at_ms
+    for bound, operator, duration_ms in (
+        ("least", ">=", wanted.least_ms),
+        ("most", "<=", wanted.most_ms),
+    ):
+        if duration_ms is not None:
+            wheres.append(f"e.duration_ms {operator} :{bound}")
+            params[bound] = duration_ms
     return wheres, params
 
 

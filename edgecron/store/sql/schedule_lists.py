@@ -251,7 +251,7 @@ _RUNNING = """(SELECT count(*) FROM executions AS e INDEXED BY executions_active
     WHERE e.schedule_id = schedules.id AND e.status IN ('queued', 'running')
         AND e.status = 'running')"""
 _LINE = ("id", "timezone", "group_name", _ACTIVE, _RUNNING, "compiled", *COLUMNS)
-_KEYS = ("id", "name", "last_status", "group_name", *COLUMNS)
+_KEYS = ("id", "name", "last_status", "group_name", "job", *COLUMNS)
 _EXISTING = "FROM schedules INDEXED BY schedules_by_name WHERE deleted_at IS NULL"
 _REMOVED = "FROM schedules INDEXED BY schedules_removed WHERE deleted_at IS NOT NULL"
 _SORTED_BY = {
@@ -310,6 +310,11 @@ def find_names(database: Connection) -> list[tuple[int, str]]:
     return [(row[0], row[1]) for row in found + read_rows(database, ("id", "name"), _REMOVED)]
 
 
+def find_jobs(database: Connection) -> dict[int, str]:
+    """The stored job of every schedule by its id, removed ones included."""
+    return dict(read_rows(database, ("id", "job"), "FROM schedules"))
+
+
 def find_nearest_names(
     database: Connection, rank: Callable[[str], int | None], *, limit: int
 ) -> list[str]:
@@ -350,9 +355,9 @@ def _find_recent(database: Connection, schedule_id: int) -> tuple[Recent, ...]:
 
 
 def _keys_of(row: tuple[Any, ...], now: datetime) -> ScheduleKeys:
-    schedule_id, name, last_status, group, *standing = row
+    schedule_id, name, last_status, group, job, *standing = row
     state = state_of(shown_standing(tuple(standing)), now=now)
-    return ScheduleKeys(schedule_id, name, state, last_status, group)
+    return ScheduleKeys(schedule_id, name, state, last_status, group, job)
 
 
 def _ordered(sort: SortBy, *, is_descending: bool) -> str:
