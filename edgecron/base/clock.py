@@ -90,6 +90,10 @@ class ServerTime:
         """Return what this machine's wall clock shows at an instant."""
         return self._own.now_ms() + instant_ms - self.now_ms()
 
+    def instant_ms(self, own_ms: int) -> int:
+        """Return the instant at which this machine's wall clock shows `own_ms`."""
+        return self.now_ms() + own_ms - self._own.now_ms()
+
     def now_ms(self) -> int:
         ahead_ms = self._ahead_ms
         return self._own.now_ms() if ahead_ms is None else self._own.boottime_ms() + ahead_ms
@@ -106,6 +110,11 @@ class ServerTime:
     def is_synchronised(self) -> bool | None:
         """Whether wall time can be trusted: that of the other machine always."""
         return True if self.is_known else self._own.is_synchronised()
+
+
+def instant_by(clock: Clock | None, own_ms: int) -> int:
+    """Return an instant that another process of this machine has read from its wall clock."""
+    return clock.instant_ms(own_ms) if isinstance(clock, ServerTime) else own_ms
 
 
 def now(clock: Clock) -> datetime:

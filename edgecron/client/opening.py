@@ -134,6 +134,7 @@ class OpenDatabase:
             if not self._must_exist and isinstance(self.location, Path):
                 refuse_missing_folder(self.location)
             self._open_store = self._open()
+            self._clock = self._open_store.clock_for(self._clock)
         return self._open_store
 
     def _open(self) -> Reads:

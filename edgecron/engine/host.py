@@ -86,7 +86,7 @@ class EngineHost:
         # A command takes longer to start than an early claim gains.
         settings = replace(settings, starts_on_time=functions is not None)
         self._database = database
-        self._clock = clock
+        self._clock = self._own_clock = clock
         self._functions = functions
         self._settings = settings
         _refuse_unusable(database)
@@ -95,6 +95,7 @@ class EngineHost:
             # This loads what fires: an upgrade can replace the files on disk later. It is closed
             # before the fork, at which no connection may be open.
             store = open_store(database, now_ms=clock.now_ms())
+            self._clock = clock = store.clock_for(clock)
             path = store.path
             store.close()
         make_folders(path.parent)
@@ -112,6 +113,7 @@ class EngineHost:
             self._closers.append(sleeper.close)
             store = open_store(database, now_ms=clock.now_ms())
             self._closers.append(store.close)
+            store.clock_for(clock)  # From now on, each answer of this connection corrects it.
             if isinstance(database, Path):
                 announcement = CopyAnnouncement(database, uuid=store.uuid, key=identity.key)
                 self._closers.append(announcement.close)
@@ -195,7 +197,8 @@ class EngineHost:
         from edgecron.supervisor.launch import StartBy, start
 
         by = None if self._functions is None else StartBy.EXEC
-        link = start(self._state_dir, clock=self._clock, by=by, places=self._settings.places)
+        # A supervisor asks no server: it records instants of this machine's clock.
+        link = start(self._state_dir, clock=self._own_clock, by=by, places=self._settings.places)
         return CommandRunner(
             link,
             clock=self._clock,

@@ -178,6 +178,7 @@ class LocalEngines:
             token=row.lease_token,
             ok_codes=row.ok_codes,
             state_dir=self._state_dir,
+            clock=self._clock,
         )
 
     def find_output(self, token: str) -> tuple[Output, bool] | None:

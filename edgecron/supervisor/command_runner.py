@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgecron.base.clock import Clock
+from edgecron.base.clock import Clock, instant_by
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import JobKind, Reason, StallAction, Status
 from edgecron.model.job import Job, read_cpu_max, read_ionice, read_memory_max
@@ -195,6 +195,7 @@ class CommandRunner:
                 token=lease.lease_token,
                 ok_codes=lease.ok_codes,
                 state_dir=self.link.state_dir,
+                clock=self._clock,
             )
         if isinstance(event, NotStarted):
             lease = self._leases.pop(event.token, None)
@@ -223,13 +224,17 @@ def outcome_of(
     token: str,
     ok_codes: Sequence[int],
     state_dir: Path,
+    clock: Clock | None = None,
 ) -> Outcome:
     """Return the outcome of an exit record, from the link or a journal.
+
+    Its instants are those of `clock`; None: this machine's own.
 
     `state_dir` holds its longer output. An end by signal N is a success only if `ok_codes` has
     128+N.
     """
     status, reason = _ENDS[record.cause]
+    started_ms = record.started_ms
     is_own_end = record.cause in (EndCause.EXIT, EndCause.SIGNAL)
     is_success = is_own_end and record.exit_code in ok_codes
     output, is_whole = load_output(record.output, state_dir)
@@ -254,8 +259,8 @@ def outcome_of(
         status=Status.SUCCESS if is_success else status,
         reason=None if is_success else reason,
         exit_code=exit_code,
-        started_ms=record.started_ms,
-        finished_ms=record.finished_ms,
+        started_ms=None if started_ms is None else instant_by(clock, started_ms),
+        finished_ms=instant_by(clock, record.finished_ms),
         duration_ms=record.duration_ms,
         error_code=None if is_success else error_code,
         error_msg=None if is_success else error_msg,
@@ -263,7 +268,7 @@ def outcome_of(
         result=None if left is None else left.result,
         state=None if left is None else left.state,
         progress=None if left is None else left.progress,
-        output=output if record.started_ms is not None else None,
+        output=None if started_ms is None else output,
         retry_after_ms=retry_after_ms,
         asks_again=raised is not None and not is_success and raised.asks_again,
     )

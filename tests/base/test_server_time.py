@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecron.base.clock import ServerTime
+from edgecron.base.clock import ServerTime, instant_by
 from tests.support.clock import FakeClock
 
 
@@ -46,3 +46,14 @@ def test_a_servers_clock_that_is_set_is_followed_and_this_machines_is_not() -> N
     assert unmoved == 500_000
     assert time.now_ms() == 400_005
     assert time.own_ms(400_105) == own.now_ms() + 100
+
+
+def test_an_instant_of_this_machines_wall_clock_is_one_of_the_servers() -> None:
+    own = FakeClock(1_000)
+    time = ServerTime(own)
+    time.note(500_000)
+    own.advance_ms(50)
+
+    assert instant_by(time, 1_020) == 500_020
+    assert instant_by(own, 1_020) == 1_020
+    assert instant_by(None, 1_020) == 1_020

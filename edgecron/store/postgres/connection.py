@@ -139,7 +139,8 @@ class ServerDatabase(OwnConnection):
 
     def clock_for(self, own: Clock) -> ServerTime:
         """The clock of the server, as each transaction and each look for changes shows it."""
-        self._time, self._own_clock = ServerTime(own), own
+        self._time = own if isinstance(own, ServerTime) else ServerTime(own)
+        self._own_clock = own
         _ = self.change_mark  # the first answer
         return self._time
 

@@ -113,6 +113,9 @@ class Connection(Protocol):
     def as_bytes(self, expression: str) -> str:
         """SQL for the bytes of a text that might not be UTF-8; other types stay."""
 
+    def clock_for(self, own: Clock) -> Clock:
+        """The clock by which times are due: `own`, or that of the server of this database."""
+
     def let_others_write(self) -> None:
         """Pause between two slices of a large change, for connections that wait for the lock."""
 
@@ -145,7 +148,7 @@ class OwnConnection(Connection):
         self._was_locked = False
 
     def clock_for(self, own: Clock) -> Clock:
-        """The clock by which times are due: `own`, or that of the server of this database."""
+        """Return `own`: the clock of the machine that has the file."""
         return own
 
     @property
