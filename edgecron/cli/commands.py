@@ -130,6 +130,9 @@ COMMANDS: dict[str, Command] = {
     "restore": Command(
         "restore", "Replace the database with a backup", "Engine", "backup; topics backups, damage"
     ),
+    "migrate": Command(
+        "migrate", "Copy the database to another store", "Engine", "backup; topic backups"
+    ),
     "prune": Command(
         "prune", "Remove old runs and output", "Engine", "config, backup; topic backups"
     ),
@@ -146,8 +149,8 @@ COMMANDS: dict[str, Command] = {
 }
 # They work with the database of this machine only.
 LOCAL_COMMANDS = frozenset({
-    "adopt", "backup", "daemon", "demo", "doctor", "env", "notify", "prune", "restore",
-    "service",
+    "adopt", "backup", "daemon", "demo", "doctor", "env", "migrate", "notify", "prune",
+    "restore", "service",
 })  # fmt: skip
 # They use no database.
 WITHOUT_DATABASE = frozenset({"check", "completion", "demo", "scan", "self"})
@@ -156,7 +159,7 @@ WITHOUT_JSON = frozenset({"mcp", "tui"})
 # They change or write something, and confirm it; with --quiet they print only errors and data.
 CONFIRMING = frozenset({
     "add", "adopt", "apply", "backfill", "backup", "cancel", "config", "edit", "export", "import",
-    "metrics", "pause", "prune", "reschedule", "restore", "resume", "rm", "run", "self",
+    "metrics", "migrate", "pause", "prune", "reschedule", "restore", "resume", "rm", "run", "self",
     "service", "undo",
 })  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What a schedule waits for, and what waits for it: `after` and `needs` as two trees."""
+"""The upstream and downstream schedules of one: `after` and `needs` as two trees."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def read_graph(client: Client, name: str) -> Graph:
 def _grow(
     reading: _Reading, name: str, *, is_up: bool, lead: str, blocked: str, seen: set[str]
 ) -> Iterator[Node]:
-    """Yield the branches of a schedule, depth first. What is behind a blocked link is blocked."""
+    """Yield the branches of a schedule, depth first. Behind a blocked link, all are blocked."""
     if len(lead) > 3 * _MOST_DEEP or reading.is_full():
         return
     branches = reading.above(name) if is_up else reading.below(name)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.paths import ServerUrl, read_location
+from edgecron.client import Client
 from tests.support.cli import Edgecron
 from tests.support.postgres import PostgresServer
 
@@ -129,3 +130,55 @@ def test_a_url_is_shown_without_its_passwords_and_equals_itself() -> None:
     assert location.name == "app"
     assert location == read_location(url)
     assert location.full == url
+
+
+def test_migrate_copies_a_file_to_a_server_and_back(
+    edgecron: Edgecron, url: str, tmp_path: Path
+) -> None:
+    file, back = str(tmp_path / "app.db"), str(tmp_path / "back.db")
+    edgecron("--db", file, "add", "job", "--every", "1h", "--shell", "echo good")
+    edgecron("--db", file, "run", "job", "--wait")
+
+    there = edgecron("migrate", "--from", file, "--to", url)
+    again = edgecron("migrate", "--from", file, "--to", url)
+    here = edgecron("migrate", "--to", back, "--json")
+
+    shown = url.replace(":geheim", "")
+    assert there.out == (
+        f"copied 1 schedule, 1 run and 1 output to {shown}; all 18 tables are equal\n"
+    )
+    assert f"start engines with --db {shown} only; {file} stays as it is" in there.err
+    assert edgecron("logs", "job").out == "good\n"
+    assert again.code == 1
+    assert "1 schedules and 1 runs, expected an empty database" in again.err
+    assert here.json[0]["tables"]["executions"]["rows"] == 1
+    assert edgecron("--db", back, "logs", "job").out == "good\n"
+    same = ("show", "job", "--json")
+    assert edgecron("--db", back, *same).json == edgecron("--db", file, *same).json
+
+
+def test_migrate_refuses_to_copy_while_an_engine_is_running(
+    edgecron: Edgecron, url: str, tmp_path: Path
+) -> None:
+    edgecron("add", "job", "--every", "1h", "--", "sleep", "60")
+    with Client(url) as client:
+        engine_id = client.store.register_engine(
+            key="there", pid=1, boot_id="b", queues=("command",), now_ms=0
+        )
+        assert client.store.leases is not None
+        client.store.leases.renew_lease(engine_id, machine="web2/1")
+
+    said = edgecron("migrate", "--to", str(tmp_path / "back.db"))
+
+    assert said.code == 1
+    assert "engine pid 1 on web2 is running" in said.err
+    assert not (tmp_path / "back.db").exists()
+
+
+def test_migrate_needs_another_database(edgecron: Edgecron, url: str) -> None:
+    edgecron("add", "job", "--every", "1h", "--", "true")
+
+    said = edgecron("migrate", "--from", url, "--to", url)
+
+    assert said.code == 2
+    assert "name another database with --to" in said.err

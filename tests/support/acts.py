@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,6 +32,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "export": ("export",),
     "backup": ("backup", "{copy}", "--force"),
     "restore": ("restore", "{copy}", "--yes"),
+    "migrate": ("migrate", "--to", "{new}"),
     "import": ("import", "crontab", "{crontab}"),
     "adopt": ("adopt", "--root", "{system}", "c"),
     "scan": ("scan", "--root", "{system}"),
@@ -88,6 +90,7 @@ class World:
             "{crontab}": str(self.crontab),
             "{schedules}": str(self.schedules),
             "{copy}": str(self.copy),
+            "{new}": str(self.folder / f"new-{secrets.token_hex(4)}.db"),
             "{system}": str(self.system),
         }
         return tuple(files.get(word, word) for word in ACTS[command])

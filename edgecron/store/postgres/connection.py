@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import Any
@@ -367,6 +367,41 @@ class ServerDatabase(OwnConnection):
     def without_overwriting(self) -> Iterator[None]:
         """Change nothing: the server never overwrites removed rows."""
         yield
+
+    def find_columns(self, table: str) -> list[str]:
+        """The names of the columns of a table."""
+        rows = self.rows(
+            """SELECT column_name::text FROM information_schema.columns
+               WHERE table_schema = 'edgecron' AND table_name = :table ORDER BY ordinal_position""",
+            {"table": table},
+        )
+        return [name for (name,) in rows]
+
+    @contextmanager
+    def without_triggers(self, tables: Sequence[str]) -> Iterator[None]:
+        """Write to these tables without their triggers, in the open transaction."""
+        self.run_script("\n".join(f"ALTER TABLE {one} DISABLE TRIGGER USER;" for one in tables))
+        yield
+        self.run_script("\n".join(f"ALTER TABLE {one} ENABLE TRIGGER USER;" for one in tables))
+
+    def find_last_ids(self) -> dict[str, int]:
+        """The last id that each table has given."""
+        rows = self.rows(
+            """SELECT s.relname::text, coalesce(pg_sequence_last_value(s.oid), 0)
+               FROM pg_class AS s WHERE s.relkind = 'S'
+                   AND s.relnamespace = 'edgecron'::regnamespace"""
+        )
+        return {name.removesuffix("_id_seq"): int(last) for name, last in rows}
+
+    def set_last_ids(self, last_ids: Mapping[str, int]) -> None:
+        """Let tables give ids beyond these, and beyond all that they have."""
+        for name in self.find_last_ids():
+            self.rows(
+                f"""SELECT setval('{name}_id_seq', last) FROM (
+                    SELECT greatest(:last, (SELECT max(id) FROM {name})) AS last) AS found
+                    WHERE last > 0""",
+                {"last": last_ids.get(name, 0)},
+            )
 
     def find_size(self) -> tuple[int, int]:
         """About the bytes of our rows on the server, and of the space that others have left.

@@ -122,6 +122,18 @@ class Connection(Protocol):
     def without_overwriting(self) -> AbstractContextManager[None]:
         """Do not overwrite removed rows within the block: retention writes half as much."""
 
+    def find_columns(self, table: str) -> list[str]:
+        """The names of the columns of a table."""
+
+    def without_triggers(self, tables: Sequence[str]) -> AbstractContextManager[None]:
+        """Write to these tables without their triggers, in the open transaction."""
+
+    def find_last_ids(self) -> dict[str, int]:
+        """The last id that each table has given, by tables that never give one twice."""
+
+    def set_last_ids(self, last_ids: Mapping[str, int]) -> None:
+        """Let tables give ids beyond these, and beyond all that they have."""
+
     def find_size(self) -> tuple[int, int]:
         """The bytes that the database holds, and the free bytes in its file."""
 

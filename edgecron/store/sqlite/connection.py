@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
@@ -299,6 +299,35 @@ class Database(Statements):
             yield
         finally:
             self.rows("PRAGMA secure_delete = ON")
+
+    def find_columns(self, table: str) -> list[str]:
+        """The names of the columns of a table."""
+        rows = self.rows("SELECT name FROM pragma_table_info(:table)", {"table": table})
+        return [name for (name,) in rows]
+
+    @contextmanager
+    def without_triggers(self, tables: Sequence[str]) -> Iterator[None]:
+        """Write without triggers, to all tables."""
+        self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+        try:
+            yield
+        finally:
+            self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 1)
+
+    def find_last_ids(self) -> dict[str, int]:
+        """The last id that each table has given, by tables that never give one twice."""
+        return {
+            str(name): int(last)
+            for name, last in self.rows("SELECT name, seq FROM sqlite_sequence")
+        }
+
+    def set_last_ids(self, last_ids: Mapping[str, int]) -> None:
+        """Let tables give ids beyond these, and beyond all that they have."""
+        for name in self.find_last_ids():
+            self.change(
+                "UPDATE sqlite_sequence SET seq = max(seq, :last) WHERE name = :name",
+                {"name": name, "last": last_ids.get(name, 0)},
+            )
 
     def find_size(self) -> tuple[int, int]:
         """The bytes that the database holds, and the free bytes in its file."""
