@@ -34,6 +34,8 @@ _COMPONENTS = {
     "engine_": "engine",
     "database_": "store",
     "state_restored": "store",
+    "polling": "store",
+    "listening": "store",
     "supervisor_": "supervisor",
     "schedule": "schedules",
     "broken": "schedules",
@@ -67,6 +69,7 @@ _WARNINGS = frozenset(
         EventKind.REQUEUED,
         EventKind.STALLED,
         EventKind.STATE_RESTORED,
+        EventKind.POLLING,
         EventKind.TAKEN_OVER,
         EventKind.CLOCK_SET,
         EventKind.CLOCK_UNTRUSTED,
@@ -104,6 +107,9 @@ _COUNTED = ("created", "changed", "unchanged")
 _SENTENCES = {
     EventKind.TAKEN_OVER: "other machines could not reach this engine, and recorded {runs} of its"
     " runs as interrupted; on_lost: {on_lost}",
+    EventKind.POLLING: "the server, or a pooler before it, passes no notices on; the engine looks"
+    " for changes every {every_s}",
+    EventKind.LISTENING: "the server passes notices on again",
     EventKind.STATE_RESTORED: "the state folder was deleted; the engine created it again",
     EventKind.DATABASE_COPIED: "pid {pid} runs a copy of this database, {copy}: each schedule fires"
     " in both; stop one, and see edgecron doctor",

@@ -20,7 +20,7 @@ from edgecron.base.units import to_ms
 from edgecron.embedding.concurrency import engine_logger, wait_for_rest
 from edgecron.embedding.events import Kind, Origin, PendingEvent
 from edgecron.engine.events import Event, EventKind
-from edgecron.engine.sleep import SAFETY_MS, WalWatch
+from edgecron.engine.sleep import SAFETY_MS, WriteWatch, watch_writes
 from edgecron.model.choices import ACTIVE, Status
 
 if TYPE_CHECKING:
@@ -231,9 +231,9 @@ class RunWatch:
                 try:
                     with (
                         closing(self._open_client()) as client,
-                        closing(WalWatch(client.path)) as wal,
+                        closing(watch_writes(client.location, client.store)) as writes,
                     ):
-                        self._follow(client, wal)
+                        self._follow(client, writes)
                 except EdgecronError as error:
                     engine_logger().warning("events of other engines are late: %s", error)
                     if isinstance(error, DatabaseGone):
@@ -241,7 +241,7 @@ class RunWatch:
                             self._top = None  # Another database has other runs.
                     self._sleep(_AFTER_ERROR_MS)
 
-    def _follow(self, client: Client, wal: WalWatch) -> None:
+    def _follow(self, client: Client, writes: WriteWatch) -> None:
         mark: int | None = None
         looks = iter(_LOOKS_MS)
         while self._goes_on():
@@ -251,10 +251,12 @@ class RunWatch:
                 self._look(client)
                 mark, looks = found, iter(_LOOKS_MS)
                 self._sleep(_PACE * (self._clock.monotonic_ms() - began_ms))
-            hints = wal.arm()
+            hints = writes.arm()
+            if writes.take_news():
+                continue
             most_ms = SAFETY_MS if hints else _BLIND_MS
             if self._sleep(min(next(looks, most_ms), most_ms), hints):
-                wal.clear()
+                writes.clear()
                 looks = iter(_LOOKS_MS)
                 self._sleep(next(looks))
 

@@ -37,6 +37,8 @@ class EventKind(StrEnum):
     # Of the database, or no supervisor can be started beside it: nothing runs until it heals.
     DATABASE_TROUBLE = "database_trouble"
     DATABASE_WELL = "database_well"
+    POLLING = "polling"  # no notices come from the server: the engine looks for changes
+    LISTENING = "listening"  # they come again
     TAKEN_OVER = "taken_over"  # other machines recorded runs of this engine as interrupted
     DATABASE_COPIED = "database_copied"  # a process runs a copy of it: each schedule fires in both
     STATE_RESTORED = "state_restored"  # the state folder was deleted, and made anew

@@ -21,7 +21,7 @@ from edgecron.engine.loop import Loop
 from edgecron.engine.other_engines import CopyAnnouncement, LocalEngines, find_copies
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners, is_unstarted
-from edgecron.engine.sleep import KernelReports, WalWatch, system_sleeper
+from edgecron.engine.sleep import KernelReports, system_sleeper, watch_writes
 from edgecron.engine.state_folder import (
     EngineFiles,
     name_machine,
@@ -154,7 +154,7 @@ class EngineHost:
             files=self._files,
             watchdog=watchdog,
             copies=find_copies(database, uuid=store.uuid) if isinstance(database, Path) else (),
-            wal_watch=WalWatch(database) if isinstance(database, Path) else None,
+            write_watch=watch_writes(database, store),
         )
 
     def close(self) -> None:

@@ -13,14 +13,13 @@ from edgecron.engine.events import EventKind
 from edgecron.engine.other_engines import DatabaseCopy
 from edgecron.engine.presence import EngineSettings
 from edgecron.engine.sleep import (
-    LOOK_AFTER_MS,
     SAFETY_MS,
     EarlyStart,
     Lock,
     PeerWatch,
     RestingSleeper,
     Sleeper,
-    WalWatch,
+    WriteWatch,
 )
 from edgecron.engine.state_folder import NEWCOMER, EngineFiles
 from edgecron.engine.step import Engine
@@ -46,7 +45,7 @@ class Loop:
 
     `files` are the engine's in the state folder: its doorbell ends a sleep, and they are made again
     if the folder is deleted. `copies` are processes that run a copy of the database. `watchdog` is
-    fed at each look. `wal_watch` notices writes by programs that ring no doorbell.
+    fed at each look. `write_watch` notices writes by programs that ring no doorbell.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Loop:
         files: EngineFiles,
         watchdog: Watchdog | None = None,
         copies: Sequence[DatabaseCopy] = (),
-        wal_watch: WalWatch | None = None,
+        write_watch: WriteWatch | None = None,
     ) -> None:
         self._engine = engine
         self._settings = settings
@@ -69,7 +68,8 @@ class Loop:
         self.doorbell = files.doorbell
         self._watchdog: Watchdog = watchdog or NoWatchdog()
         self._copies = copies
-        self._wal_watch = wal_watch
+        self._writes = write_watch
+        self._is_polling = False
         self._early = EarlyStart(engine, clock) if self._settings.starts_on_time else None
         self.peer_watch = PeerWatch()
         self._stopping = threading.Event()
@@ -114,10 +114,10 @@ class Loop:
             os.close(bell)
 
     def close(self) -> None:
-        """Stop watching other engines and the write-ahead log."""
+        """Stop watching other engines and other connections."""
         self.peer_watch.close()
-        if self._wal_watch is not None:
-            self._wal_watch.close()
+        if self._writes is not None:
+            self._writes.close()
 
     def run(self) -> None:
         """Step and sleep until `stop`.
@@ -136,8 +136,9 @@ class Loop:
                     self._report(EventKind.STATE_RESTORED)
                 if self._troubles:
                     self._engine.mend()
-                if self._wal_watch is not None:
-                    self._wal_watch.arm()  # Before the step: a later edit is a hint.
+                if self._writes is not None:
+                    self._writes.arm()  # Before the step: a later edit is a hint.
+                    self._report_polling(self._writes)
                 begun_ms = self._clock.monotonic_ms()
                 step = self._engine.step()
                 took_ms = self._clock.monotonic_ms() - begun_ms
@@ -177,12 +178,19 @@ class Loop:
             if self.peer_watch.take_missed():
                 self._engine.recovery.suspect()
                 return
-            is_look_near = wake_ms is not None and wake_ms <= self._clock.now_ms() + LOOK_AFTER_MS
-            must_watch = self._wal_watch and hinted_ms is None and not is_look_near
-            writes = self._wal_watch.arm() if self._wal_watch and must_watch else []
+            writes: list[int] = []
+            look_ms = hinted_ms
+            if self._writes is not None and hinted_ms is None:
+                near_ms = self._clock.now_ms() + self._writes.look_after_ms
+                if wake_ms is None or wake_ms > near_ms:
+                    writes = self._writes.arm()
+                if self._writes.take_news() and self._engine.has_changed():
+                    return
+                if self._writes.poll_ms is not None:
+                    look_ms = self._clock.now_ms() + self._writes.poll_ms
             machine = self._engine.conditions.filenos()
             fds = [bell, *runners, *peers, *writes, *machine]
-            ready = self._wait(fds, wake_ms, look_ms=hinted_ms)
+            ready = self._wait(fds, wake_ms, look_ms=look_ms)
             for dead in ready.intersection(peers):
                 self.peer_watch.forget(dead)
                 self._engine.recovery.suspect()
@@ -198,9 +206,10 @@ class Loop:
                     continue  # A run has only started.
                 self._gather(wake_ms)
                 return
-            if self._wal_watch is not None and ready.intersection(writes):
-                self._wal_watch.clear()
-                hinted_ms = self._clock.now_ms() + LOOK_AFTER_MS
+            if self._writes is not None and ready.intersection(writes):
+                self._writes.clear()
+                if self._writes.look_after_ms:
+                    hinted_ms = self._clock.now_ms() + self._writes.look_after_ms
                 continue
             # A clock that was set ends the wait too. Compare the time of waking again.
             if wake_ms is not None and wake_ms <= self._clock.now_ms():
@@ -211,6 +220,17 @@ class Loop:
             if self._files.keep():
                 self._report(EventKind.STATE_RESTORED)
             self._feed_watchdog()
+
+    def _report_polling(self, writes: WriteWatch) -> None:
+        """Report once if a server or a pooler passes no notices on, and once if it does again."""
+        is_polling = writes.poll_ms is not None
+        if is_polling != self._is_polling:
+            self._is_polling = is_polling
+            kind = EventKind.POLLING if is_polling else EventKind.LISTENING
+            details: dict[str, object] = {}
+            if writes.poll_ms is not None:
+                details["every_s"] = writes.poll_ms // 1000
+            self._report(kind, details)
 
     def _hear(self) -> bool:
         """Clear the doorbell; whether it rang. The next step looks at engines that started."""

@@ -39,6 +39,7 @@ _SEEN_MS = 600_000  # how often a busy engine records that it is running: spare 
 _CORES = os.cpu_count() or 1  # Asked once: to ask takes a twentieth of a pass.
 _UNTRUSTED = "the clock could not be trusted"
 _CALL_GRACE_MS = 10_000
+_RENEW_EARLY_MS = 50  # A sleep can end a moment early, and would ask the server twice.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +165,7 @@ class Registration:
         """
         leases = self._store.leases
         now_ms = self._clock.monotonic_ms()
-        if leases is None or now_ms < self._renew_at_ms:
+        if leases is None or now_ms < self._renew_at_ms - _RENEW_EARLY_MS:
             return None
         lease = leases.renew_lease(self.get_id(), machine=self._identity.machine)
         if lease is None:

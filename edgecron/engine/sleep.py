@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Protocol
 
 from edgecron.base.clock import Clock, ServerTime
+from edgecron.base.paths import Location, ServerUrl
 from edgecron.engine.step import Engine
 from edgecron.model.engine import EngineInfo
+from edgecron.store.sql.connection import Connection
 
 SAFETY_MS = 45_000  # how often to look at the database's change mark, even with nothing due
 _NAP_MS = 15_000
@@ -237,6 +239,30 @@ LOOK_AFTER_MS = 2_000
 _IN_MODIFY = 0x2
 
 
+class WriteWatch(Protocol):
+    """Notices writes by other connections.
+
+    The caller looks at the change mark `look_after_ms` after a write, and every `poll_ms`, if set.
+    """
+
+    look_after_ms: int
+
+    @property
+    def poll_ms(self) -> int | None:
+        """How often to look if no descriptor shows writes; None if the regular look is enough."""
+
+    def arm(self) -> list[int]:
+        """Watch; the descriptors to wait for, if any."""
+
+    def clear(self) -> None:
+        """Clear the hints that came."""
+
+    def take_news(self) -> bool:
+        """Whether another connection has certainly written since the last call."""
+
+    def close(self) -> None: ...
+
+
 class WalWatch:
     """Notice writes by programs that ring no doorbell, such as a SQL shell (Linux).
 
@@ -244,6 +270,9 @@ class WalWatch:
     own writes cause it too. So the engine looks at the change mark a moment later. The regular look
     stays the safety net: for other systems, and if inotify is used up.
     """
+
+    look_after_ms = LOOK_AFTER_MS
+    poll_ms = None
 
     def __init__(self, database: Path) -> None:
         self._wal = os.fsencode(f"{database}-wal")
@@ -266,10 +295,25 @@ class WalWatch:
         except BlockingIOError:
             pass
 
+    def take_news(self) -> bool:
+        """Return False: it has only hints."""
+        return False
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def watch_writes(location: Location, store: Connection) -> WriteWatch:
+    """Watch for writes of other connections: by the log of a file, or by notices of a server."""
+    if not isinstance(location, ServerUrl):
+        return WalWatch(location)
+    from edgecron.store.postgres.connection import ServerDatabase  # an extra
+    from edgecron.store.postgres.listening import Listening
+
+    assert isinstance(store, ServerDatabase)
+    return Listening(store)
 
 
 _NETLINK_ROUTE, _NETLINK_UEVENT = 0, 15

@@ -143,7 +143,7 @@ class EngineRig:
             clock=clock,
             sleeper=sleeper,
             files=self._place,
-            wal_watch=WalWatch(database),
+            write_watch=WalWatch(database),
         )
         self._sleeper = sleeper
 

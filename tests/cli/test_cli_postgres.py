@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from edgecron.base.paths import ServerUrl, read_location
 from edgecron.client import Client
 from tests.support.cli import Edgecron
-from tests.support.postgres import PostgresServer
+
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresServer
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_a_write_that_rings_nobody_is_looked_at_two_seconds_later(sleepy: Sleepy
         sleepy.world.clock.advance_ms(2_000)
         return set()
 
-    sleeper = sleepy.run(somebody_writes, two_seconds, wal_watch=watch)
+    sleeper = sleepy.run(somebody_writes, two_seconds, write_watch=watch)
 
     assert sleeper.waits == [START_MS + 3_600_000, START_MS + 2_000, due_ms]
 
@@ -103,7 +103,7 @@ def test_an_edit_between_the_first_step_and_the_first_sleep_is_seen(sleepy: Slee
 
     sleepy.doorbell.clear()  # of the added schedule: it would cause a second step
 
-    sleeper = sleepy.run(a_hint, two_seconds, wal_watch=watch, watchdog=Editor())
+    sleeper = sleepy.run(a_hint, two_seconds, write_watch=watch, watchdog=Editor())
 
     assert sleeper.waits == [START_MS + 3_600_000, START_MS + 2_000, due_ms]
 
@@ -125,7 +125,7 @@ def test_a_hint_without_a_change_makes_no_step(sleepy: Sleepy) -> None:
         return set()
 
     calls: list[object] = []
-    sleeper = sleepy.run(a_hint, two_seconds, the_end, wal_watch=watch)
+    sleeper = sleepy.run(a_hint, two_seconds, the_end, write_watch=watch)
 
     assert calls[0] == calls[1]
     assert sleeper.waits == [START_MS + 3_600_000, START_MS + 2_000, *[START_MS + 3_600_000] * 2]

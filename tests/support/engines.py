@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from edgecron.base.paths import read_location
 from edgecron.client import Client
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
@@ -18,12 +19,15 @@ from tests.support.processes import Daemon, Gate
 class Place:
     """A database in a folder of its own, the jobs' own log, and the engines that were started."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.database = folder / "edge.db"
+    def __init__(self, folder: Path, stack: ExitStack, *, url: str | None = None) -> None:
+        location = folder / "edge.db" if url is None else read_location(url)
+        self.database = cast("Path", location)  # Few tests give a URL, and those ask for no path.
         self.log = folder / "effects.log"
         self.gate = Gate(folder)
         stack.callback(self.gate.close)
-        self.client = stack.enter_context(Client(new_database(self.database)))
+        if isinstance(location, Path):
+            new_database(location)
+        self.client = stack.enter_context(Client(self.database))
         self._stack = stack
 
     def add(self, name: str, trigger: str, line: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from edgecron.base.paths import Location, location_text
 from tests.support.program import PACKAGE, PROGRAM
 
 BOUND_S = 30.0
@@ -25,7 +26,7 @@ class Daemon:
 
     def __init__(
         self,
-        database: Path,
+        database: Location,
         *options: str,
         program: Path | None = None,
         through: tuple[str, ...] = (),
@@ -34,7 +35,7 @@ class Daemon:
         self.process = subprocess.Popen(
             [
                 *through, *(PROGRAM if program is None else PACKAGE),
-                "--db", str(database), "daemon",
+                "--db", location_text(database), "daemon",
                 "--log-format", "json", *options,
             ],
             cwd=program,  # the first place that `-m` looks at

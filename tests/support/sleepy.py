@@ -59,11 +59,11 @@ class Sleepy:
         *happenings: Callable[[], set[int]],
         watchdog: Watchdog | None = None,
         is_prompt: bool = False,
-        wal_watch: WalWatch | None = None,
+        write_watch: WalWatch | None = None,
     ) -> ScriptedSleeper:
         """Run the loop through a story, whose end stops it."""
         sleeper = ScriptedSleeper(*happenings, lambda: loop.stop() or set())
-        loop = self.loop(sleeper, watchdog=watchdog, is_prompt=is_prompt, wal_watch=wal_watch)
+        loop = self.loop(sleeper, watchdog=watchdog, is_prompt=is_prompt, write_watch=write_watch)
         loop.run()
         return sleeper
 
@@ -74,7 +74,7 @@ class Sleepy:
         on_shutdown: OnShutdown = OnShutdown.LEAVE,
         watchdog: Watchdog | None = None,
         is_prompt: bool = False,
-        wal_watch: WalWatch | None = None,
+        write_watch: WalWatch | None = None,
     ) -> Loop:
         return Loop(
             self.engine,
@@ -83,5 +83,5 @@ class Sleepy:
             sleeper=sleeper,
             files=self.files,
             watchdog=watchdog,
-            wal_watch=wal_watch,
+            write_watch=write_watch,
         )

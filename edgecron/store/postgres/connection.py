@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from operator import itemgetter
 from typing import Any
 
@@ -73,7 +73,7 @@ class ServerDatabase(OwnConnection):
         self.is_new = False
         self._lock_waits = 0
         self._lock_failures = 0  # not recorded yet
-        self._url = url
+        self.url = url
         self._busy_wait_ms = round(busy_wait_s * 1000)
         self._own_changes = 0  # transactions of ours that have written
         self._time: ServerTime | None = None
@@ -84,7 +84,7 @@ class ServerDatabase(OwnConnection):
             self._connection = self._connect()
 
     def _connect(self) -> psycopg.Connection[Any]:
-        given = {**_SIGNS_OF_LIFE, **conninfo_to_dict(self._url)}
+        given = {**_SIGNS_OF_LIFE, **conninfo_to_dict(self.url)}
         conninfo = make_conninfo("", **given)
         connection = psycopg.connect(conninfo, autocommit=True)
         try:
@@ -426,6 +426,10 @@ class ServerDatabase(OwnConnection):
                 f" as {self._version}",
                 hint="restart edgecron, or upgrade it",
             )
+
+    def connected(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+        """The connection, for its notices; a new one if it was lost."""
+        return self._using()
 
     @contextmanager
     def _using(self) -> Iterator[psycopg.Connection[Any]]:

@@ -29,7 +29,6 @@ from edgecron.store.sql import (
 from edgecron.store.sql.reads import Reads
 
 if TYPE_CHECKING:
-    from edgecron.base.clock import Clock
     from edgecron.store.protocol import Leases
 
 
@@ -150,9 +149,6 @@ class Writes(Reads):
         @property
         def leases(self) -> Leases | None:
             """The leases of engines on several machines; see `Store.leases`."""
-
-        def clock_for(self, own: Clock) -> Clock:
-            """The clock by which times are due; see `Store.clock_for`."""
 
         def mend(self) -> bool:
             """After an error, recover the open files if that loses nothing; see `Store.mend`."""

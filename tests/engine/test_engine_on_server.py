@@ -1,0 +1,146 @@
+"""Real engines on a PostgreSQL server: they are woken by its notices, and recover as on a file."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from edgecron.base.paths import read_location
+from edgecron.client import Client
+from edgecron.model.choices import Status
+from tests.support.engines import Place
+from tests.support.tools import need_packages
+
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresServer
+
+need_packages("psycopg")
+
+import psycopg  # noqa: E402
+
+from edgecron.engine.sleep import watch_writes  # noqa: E402
+from edgecron.store.postgres.listening import Listening  # noqa: E402
+from edgecron.store.postgres.store import PostgresStore, open_store  # noqa: E402
+
+
+@pytest.fixture
+def place(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Place]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with ExitStack() as stack:
+        yield Place(tmp_path, stack, url=postgres.create_database())
+
+
+@pytest.fixture
+def stores(postgres: PostgresServer) -> Iterator[tuple[PostgresStore, PostgresStore]]:
+    url = postgres.create_database()
+    first, second = open_store(url, now_ms=0), open_store(url, now_ms=0)
+    yield first, second
+    first.close()
+    second.close()
+
+
+def write(store: PostgresStore) -> None:
+    with store.transaction():
+        store.change("UPDATE meta SET trusted_high_at = coalesce(trusted_high_at, 0) + 1")
+
+
+def test_a_run_survives_a_killed_engine_and_happens_once(place: Place) -> None:
+    place.add("long", "@yearly", f"echo began >>$LOG; {place.gate.line}; exit 7")
+    first = place.daemon()
+    [run] = place.client.run_now("long")
+    first.wait_for("started", schedule="long")
+    place.gate.wait_arrival()
+
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.process.wait()
+    second = place.daemon()
+    second.wait_for("adopted", schedule="long")
+    place.gate.open()
+    ended = second.wait_for("ended", schedule="long")
+
+    assert (ended["run"], ended["status"], ended["exit_code"]) == (run.id, "failed", 7)
+    assert place.effects() == ["began"]
+    assert second.stop() == 0
+    assert place.client.engines() == []
+
+
+def test_a_write_on_another_machine_wakes_an_engine(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.add("job", "@yearly", "true")
+    daemon = place.daemon()
+    daemon.wait_for("engine_started")
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    with Client(place.database) as other:  # It sees no doorbell.
+        assert not list(other.state_dir.glob("*.fifo"))
+        other.run_now("job")
+        daemon.wait_for("ended", schedule="job", bound_s=10)
+        [run] = other.history("job")
+
+    assert run.status is Status.SUCCESS
+    assert "polling" not in [line["event"] for line in daemon.lines]
+
+
+def test_notices_show_what_others_write_and_not_what_we_write(
+    stores: tuple[PostgresStore, PostgresStore],
+) -> None:
+    ours, others = stores
+    watch = Listening(ours)
+
+    first = (watch.arm(), watch.take_news())  # What came before is unknown.
+    write(ours)
+    own = watch.take_news()
+    write(others)
+    ours.row("SELECT 1")  # The notice can come with an answer.
+    watch.clear()
+
+    assert len(first[0]) == 1
+    assert (first[1], own, watch.take_news(), watch.take_news()) == (True, False, True, False)
+    assert watch.poll_ms is None
+
+
+def test_after_a_lost_connection_it_listens_on_the_new_one(
+    postgres: PostgresServer, stores: tuple[PostgresStore, PostgresStore]
+) -> None:
+    ours, others = stores
+    watch = Listening(ours)
+    watch.arm()
+    watch.take_news()
+
+    postgres.end_connections()
+    for _ in range(10):  # First come the server's last words.
+        watch.clear()
+    lost = watch.take_news()
+    again = watch.arm()
+    watch.take_news()
+    write(others)
+    ours.row("SELECT 1")
+    watch.clear()
+
+    assert (lost, len(again), watch.take_news()) == (True, 1, True)
+
+
+def test_without_notices_the_engine_looks_every_few_seconds(postgres: PostgresServer) -> None:
+    """The test of notices needs a second connection, which this role can't make."""
+    url = postgres.create_database()
+    role = f"single_{os.getpid()}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 1".encode())
+        connection.execute(f"GRANT USAGE ON SCHEMA edgecron TO {role}".encode())
+        connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA edgecron TO {role}".encode())
+    store = open_store(url.replace("postgres@", f"{role}@"), now_ms=0)
+
+    watch = watch_writes(read_location(url), store)
+    found = watch.arm()
+    store.close()
+
+    assert (found, watch.poll_ms) == ([], 5_000)
