@@ -23,6 +23,7 @@ from edgecron.tui.notice_screen import NoticeScreen
 from edgecron.tui.queries import DatabaseSource, ThrottledQuery
 from edgecron.tui.status import (
     Banner,
+    Cards,
     KeyLine,
     StatusLine,
     read_engines,
@@ -94,6 +95,7 @@ class HomeScreen(EditScreen[None]):
                         yield UpcomingBar(id="upcoming-bar")
                         yield WeekView(self, id="week")
                     yield FilterLine(view, id=f"{name}-foot")
+        yield Cards(id="cards")
         yield TextLine(id="cursor-detail")
         yield StatusLine()
         yield KeyLine()
@@ -170,6 +172,8 @@ class HomeScreen(EditScreen[None]):
         is_trusted = found.engines.is_clock_trusted
         for source in (self.timeline, self.schedules, self.upcoming):
             source.is_clock_trusted = is_trusted
+        # Runs of removed schedules can still be looked at.
+        self.set_class(not found.schedules and not self.runs.count, "-empty")
         self._tick()
 
     def _tick(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.model.choices import HealthState
 from edgecron.tui.database_app import DatabaseApp, Engines, Overview
@@ -23,6 +24,7 @@ from edgecron.views.phrases import (
     count_words,
     display_width,
     error_words,
+    fit,
     folded,
     job_words,
     size_words,
@@ -148,6 +150,64 @@ def _engine_parts(found: Engines, *, own_pid: int | None, engine_key: str) -> li
     if found.gone:
         parts.append(((f"{PROBLEM.letter} {found.gone} gone", "warn"),))
     return parts
+
+
+class Card(NamedTuple):
+    """A way to begin: an action with its key, or a command for the shell."""
+
+    title: str
+    words: str
+    action: str = ""
+
+
+CARDS = (
+    Card("Add a schedule", "such as: daily at 9 run ./sync.sh", "add"),
+    Card("Scan this machine", "jobs of cron and systemd, to adopt", "scan"),
+    Card("Import a crontab", "crontab -l | edgecron import crontab -"),
+    Card("See a demo", "edgecron demo"),
+)
+_CARD = 48  # columns
+_FRAMED = 4  # lines of a card with its frame
+_BESIDE = 3  # columns between two cards
+
+
+class Cards(TextLine):
+    """Ways to begin, while there is nothing to show."""
+
+    app: DatabaseApp
+
+    def lines(self) -> Sequence[Sequence[Span]]:
+        """Return the cards, two in a row if there is room, in the middle."""
+        width, height = self.size
+        across = 2 if width >= 2 * _CARD + _BESIDE + 2 else 1
+        room = min(_CARD, width - 2)
+        most = (height - 2) * across // len(CARDS)  # lines of a card
+        drawn = [self._card(card, room, most=most) for card in CARDS]
+        lines: list[list[Span]] = [[("no schedules yet: begin with one", "bold")], []]
+        for at in range(0, len(drawn), across):
+            for first, *others in zip(*drawn[at : at + across], strict=True):
+                beside = [span for part in others for span in ((" " * _BESIDE, ""), *part)]
+                lines.append([*first, *beside])
+        used = across * room + (across - 1) * _BESIDE
+        left = (" " * max(1, (width - used) // 2), "")
+        above = max(0, (height - len(lines)) // 3)
+        return [*([] for _ in range(above)), *([left, *line] for line in lines)]
+
+    def _card(self, card: Card, width: int, *, most: int) -> list[list[Span]]:
+        is_framed = most >= _FRAMED
+        key = key_words(self.app.label(card.action)) if card.action else "$"
+        target = f"@screen.{card.action}" if card.action else ""
+        inner = width - 4 if is_framed else width
+        title: list[Span] = [
+            (f"{key} ", f"accent{target}"),
+            (fit(card.title, inner - len(key) - 1), f"bold{target}"),
+        ]
+        content = [title, [("  ", ""), (fit(card.words, inner - 2), "dim")]]
+        if not is_framed:
+            return content[: max(1, most)]
+        frame = [[("│ ", "faint"), *line, (" │", "faint")] for line in content]
+        edge = "─" * (width - 2)
+        return [[(f"╭{edge}╮", "faint")], *frame, [(f"╰{edge}╯", "faint")]]
 
 
 class StatusLine(TextLine):

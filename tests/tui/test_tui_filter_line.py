@@ -315,3 +315,23 @@ def test_runs_are_filtered_by_command_duration_and_time(tmp_path: Path) -> None:
 
     with make_scene(tmp_path / "edgecron.db") as scene:
         watch(story, scene.path, scene.clock, size=(120, 36))
+
+
+@pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 36)])
+def test_an_empty_dashboard_offers_ways_to_begin(tmp_path: Path, size: tuple[int, int]) -> None:
+    clock = FakeClock()
+
+    async def story(seen: Seen) -> None:
+        words = " ".join(seen.text().split())
+        for title in ("a Add a schedule", "4 Scan this", "$ Import a crontab", "$ See a demo"):
+            assert title in words
+        with Client(path, clock=clock) as client:
+            client.add(make_spec("backup", "every 1h"))
+        seen.app.post_changed()
+        await seen.settle()
+        assert "Add a schedule" not in seen.text()
+        await seen.press("enter")
+        assert "backup" in seen.lines()[0]
+
+    path = new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms())
+    watch(story, path, clock, size=size)
