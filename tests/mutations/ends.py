@@ -68,9 +68,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("I6",),
         edits=(
             Edit(
-                function="_write_more",
-                old="outcome.state and outcome.status is Status.SUCCESS:",
-                new="outcome.state:",
+                function="_changes_state",
+                old="bool(outcome.state) and outcome.status is Status.SUCCESS",
+                new="bool(outcome.state)",
             ),
         ),
         hunt=Hunt(tests=(CRASHES,), says=fails("I6")),
