@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,16 @@ from edgecron.supervisor.run_session import (
     end_unrecorded,
     read_start_time,
 )
-from edgecron.supervisor.state_files import lock_is_held, lock_path
-from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Unanswering, children_of, wait_gone
+from edgecron.supervisor.state_files import lock_is_held, lock_path, result_name
+from tests.supervisor.supervisor_bench import (
+    BOUND_MS,
+    Bell,
+    Bench,
+    Gate,
+    Unanswering,
+    children_of,
+    wait_gone,
+)
 from tests.support.accounts import as_root, identity
 from tests.support.verdicts import verdict
 
@@ -109,6 +118,15 @@ def test_requests_that_were_taken_are_run_though_the_engine_has_gone(tmp_path: P
     assert [trace.exit.exit_code for trace in traces if trace.exit] == [0] * 300
 
 
+def wait_until_marked(pid: int, token: str) -> None:
+    """Until a fork on its way to be a command is that command."""
+    mark = os.fsencode(f"/{result_name(token)}\0")
+    until_s = time.monotonic() + BOUND_MS / 1000
+    while mark not in Path(f"/proc/{pid}/environ").read_bytes():
+        assert time.monotonic() < until_s, f"{pid} is still a fork"
+        os.sched_yield()
+
+
 @as_root
 @pytest.mark.failure(17)
 def test_that_of_another_user_is_found_where_there_can_be_no_file_for_its_result(
@@ -119,6 +137,7 @@ def test_that_of_another_user_is_found_where_there_can_be_no_file_for_its_result
     bench = Bench(tmp_path, by=StartBy.FORK)
     token = bench.shell("exec sleep 60", identity=identity())
     started = bench.started(token)
+    wait_until_marked(started.pid, token)
     bench.kill_guardian()
     os.kill(bench.link.pid, signal.SIGKILL)
     wait_gone(bench.link.pid)
