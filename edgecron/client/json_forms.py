@@ -38,6 +38,7 @@ from edgecron.formats.document_plan import Document, Step
 from edgecron.model.choices import Cause, Status
 from edgecron.model.filters import Filter
 from edgecron.model.listing import (
+    Acknowledged,
     Choice,
     NamedId,
     Removal,
@@ -96,7 +97,17 @@ _NAMES: Mapping[str, Any] = {
     **{
         one.__name__: one
         for one in (
-            *(Backfill, Cause, Choice, ClockState, DatabaseCopy, Document, EngineState, Execution),
+            *(
+                Acknowledged,
+                Backfill,
+                Cause,
+                Choice,
+                ClockState,
+                DatabaseCopy,
+                Document,
+                EngineState,
+                Execution,
+            ),
             *(Explanation, Filter, Foreseen, Imported, LatePlaces, BegunRuns, NamedId, Outlook),
             *(Output, OutputChunk, Removal, RunBounds, RunPage, Schedule, ScheduleLine),
             *(SchedulePage, ScheduleSpec, SortBy, Standing, Status, Step, Tallied, Trigger),

@@ -119,6 +119,9 @@ class Client(Questions, Protocol):
     def reschedule(self, name: str, run_at: datetime) -> Schedule:
         """Move the next run of a schedule to a time, once. Raises NotFound, and InvalidInput."""
 
+    def acknowledge(self, schedule_id: int, error: str, execution_id: int) -> None:
+        """Acknowledge the failures of a schedule with an error, up to a run."""
+
     def limit_group(self, group: str, max_running: int | None) -> None:
         """Let at most so many runs of a group run at the same time; None is no limit."""
 

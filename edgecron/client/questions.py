@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from edgecron.model.listing import (
     ALL_RUNS,
+    Acknowledged,
     Choice,
     Lane,
     NamedId,
@@ -112,6 +113,9 @@ class Questions(Reader, Protocol):
 
     def count_state(self, name: str) -> int:
         """Return how many keys `state` has, without reading them."""
+
+    def acknowledged(self, schedule_ids: Sequence[int]) -> list[Acknowledged]:
+        """Return which failures of these schedules a person has acknowledged, by their errors."""
 
     def triggers(self, schedule: Schedule) -> list[Trigger]:
         """Return the triggers of a schedule. Raises InvalidTrigger if they can't be read."""

@@ -141,6 +141,8 @@ last_changed          GET    /last-changed                    names
 plan_undo             GET    /schedules/{name}/undo           -
 undo                  POST!  /schedules/{name}/undo           -
 limit_group           PUT!   /groups/{group}                  -
+acknowledged          POST   /acknowledged                    acknowledged
+acknowledge           PUT!   /acknowledged                    -
 """
 _PLANS = """
 plan_document  POST   /plans                      steps

@@ -82,6 +82,13 @@ class ScheduleChanges(Engines, Schedules):
             names = {*self.store.find_names(), *(spec.name for spec in specs)}
             check_needed(wanted, names=names)
 
+    def acknowledge(self, schedule_id: int, error: str, execution_id: int) -> None:
+        """Acknowledge the failures of a schedule with an error, up to a run.
+
+        Raises NotFound if the schedule has no such run.
+        """
+        self.store.acknowledge(schedule_id, error[:64], execution_id)
+
     def limit_group(self, group: str, max_running: int | None) -> None:
         """Limit the active runs of a group, over all its schedules; None removes the limit.
 

@@ -15,6 +15,7 @@ from edgecron.base.units import from_ms, to_ms
 from edgecron.client.opening import OpenDatabase
 from edgecron.model.conditions import read_needs
 from edgecron.model.listing import (
+    Acknowledged,
     Choice,
     NamedId,
     Removal,
@@ -86,6 +87,10 @@ class Schedules(OpenDatabase):
     def count_state(self, name: str) -> int:
         """Return how many keys `state` has, without reading them."""
         return self.store.count_state(self.store.get_schedule(name).id)
+
+    def acknowledged(self, schedule_ids: Sequence[int]) -> list[Acknowledged]:
+        """Return which failures of these schedules a person has acknowledged, by their errors."""
+        return self.store.find_acknowledged(schedule_ids)
 
     def standings(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None

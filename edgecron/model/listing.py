@@ -346,6 +346,14 @@ class NamedId(NamedTuple):
     name: str
 
 
+class Acknowledged(NamedTuple):
+    """Failures of a schedule with one error that a person has seen, up to a run."""
+
+    schedule_id: int
+    error: str
+    execution_id: int
+
+
 class Removal(NamedTuple):
     """A removed schedule."""
 

@@ -54,7 +54,7 @@ class HomeScreen(EditScreen[None]):
     """Three lists of one database."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        *("timeline", "schedules", "upcoming", "runs", "scan", "notices", "simulate"),
+        *("timeline", "schedules", "upcoming", "runs", "scan", "notices", "failures", "simulate"),
         *("sort", "reverse", "filter", "back"),
     )
 
@@ -227,6 +227,12 @@ class HomeScreen(EditScreen[None]):
 
     def action_notices(self) -> None:
         self.app.push_screen(NoticeScreen())
+
+    def action_failures(self) -> None:
+        # Loaded when needed: most days have no failures.
+        from edgecron.tui.failure_screen import FailureScreen
+
+        self.app.push_screen(FailureScreen())
 
     def action_simulate(self) -> None:
         # Loaded when needed: few people simulate.

@@ -33,12 +33,23 @@ IN_LISTS = frozenset(
         *("open", "scan", "notices", "simulate", "span", "sort", "reverse", "fields"),
         *("mark_all", "mark_range"),
         *("pause", "resume", "reschedule", "add", "add_form", "edit", "delete", "undo", "backfill"),
-        *("changes", "graph", "zoom_in", "zoom_out", "earlier", "later", "present"),
+        *(
+            "changes",
+            "graph",
+            "failures",
+            "acknowledge",
+            "zoom_in",
+            "zoom_out",
+            "earlier",
+            "later",
+            "present",
+        ),
     }
 )
 IN_TIMELINE = frozenset({"zoom_in", "zoom_out", "earlier", "later", "present"})
 IN_SIMULATION = frozenset({"span"})
-_APART = ((IN_OUTPUT, IN_LISTS), (IN_TIMELINE, IN_SIMULATION))
+IN_FAILURES = frozenset({"acknowledge"})
+_APART = ((IN_OUTPUT, IN_LISTS), (IN_FAILURES, {"add", *IN_OUTPUT}), (IN_TIMELINE, IN_SIMULATION))
 
 _SECTION = "dashboard.keys"
 # Textual's names of letters, if they are not the Unicode name with underscores.

@@ -282,6 +282,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
         "runs",
         "scan",
         "notices",
+        "failures",
         "simulate",
         "span",
         "filter",
@@ -296,7 +297,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
         *("add", "add_form", "edit", "delete", "undo", "backfill"),
     ),
     "In the timeline": ("zoom_in", "zoom_out", "earlier", "later", "present"),
-    "Of a schedule": ("changes", "graph", "fields"),
+    "Of a schedule": ("changes", "graph", "fields", "acknowledge"),
     "In a run's output": tuple(action for action in ACTIONS if action in IN_OUTPUT),
     "Everywhere": ("palette", "help", "theme", "engine", "quit"),
 }

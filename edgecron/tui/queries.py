@@ -252,10 +252,10 @@ class FactsScreen(QueryScreen[None]):
     def begin(self) -> None:
         """Show the title, and read the content."""
 
-    def show_title(self, words: str) -> None:
+    def show_title(self, words: str, *, note: str = "read-only") -> None:
         """Show the title of the screen."""
         self.query_one("#top", TextLine).show(
-            [(" edgecron ", "bold"), (f" {words}", "dim")], right=[("read-only", "dim"), (" ", "")]
+            [(" edgecron ", "bold"), (f" {words}", "dim")], right=[(note, "dim"), (" ", "")]
         )
 
     def show_facts(self) -> None:

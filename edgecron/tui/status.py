@@ -349,6 +349,10 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "machine": (("back", "back"), ("open", "all facts")),
     "notices": (("back", "back"), ("open", "all facts")),
+    "failures": (
+        *(("back", "back"), ("open", "output"), ("acknowledge", "acknowledge")),
+        *(("run", "run again"), ("mark", "mark")),
+    ),
     "graph": (("back", "back"), ("open", "details")),
     "simulation": (("back", "back"), ("open", "all facts"), ("span", "week, month, year")),
     "run": (

@@ -209,6 +209,9 @@ def test_schedules_are_changed_and_runs_asked_for(client: Client, remote: Remote
     assert remote.reschedule("fresh", until).next_run_at == until
     remote.limit_group("disk", 2)
     [run] = remote.run_now("fresh", payload='{"n": 1}')
+    remote.acknowledge(run.schedule_id, "0a1b", run.id)
+    [seen] = remote.acknowledged([run.schedule_id])
+    assert (seen.error, seen.execution_id) == ("0a1b", run.id)
     assert remote.cancel(run.id).status is Status.CANCELLED
     told: list[tuple[int, int]] = []
     since = until - timedelta(days=9)

@@ -332,3 +332,23 @@ def test_a_key_shows_what_waits_for_a_schedule(environment: dict[str, str]) -> N
         read_until(outer, "after it fails")
         os.write(outer, b"q")
         read_until(outer, None)
+
+
+def test_a_failure_is_listed_until_it_is_acknowledged(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    words = ("add", "broken", "--at", "in 1s", "--shell", "exit 7")
+    subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, check=True)
+    daemon = Daemon(tmp_path / "edgecron.db")
+    try:
+        daemon.wait_for("ended", schedule="broken")
+    finally:
+        daemon.close()
+    with on_terminal(environment) as outer:
+        read_until(outer, "broken")
+        os.write(outer, b"7")
+        read_until(outer, "1 failed run")
+        os.write(outer, b"a")
+        read_until(outer, "no failures are open")
+        os.write(outer, b"q")
+        read_until(outer, None)

@@ -41,6 +41,7 @@ class Reads(Connection):
     find_removals = history.find_removals
     find_state = schedules.find_state
     count_state = schedules.count_state
+    find_acknowledged = schedules.find_acknowledged
 
     # Runs.
 

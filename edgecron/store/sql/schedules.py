@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from heapq import merge
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from edgecron.base.checks import suggest
 from edgecron.base.errors import NotFound, Unreadable
 from edgecron.base.units import to_ms
 from edgecron.model.conditions import needs_of_fire
-from edgecron.model.listing import Choice, SchedulePage
+from edgecron.model.listing import Acknowledged, Choice, SchedulePage
 from edgecron.model.schedule import Definition, Schedule
 from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.history import find_removals
@@ -60,6 +60,10 @@ _TO_CHECK = """
         WHERE queue != 'command' AND deleted_at IS NULL LIMIT :most) AS own"""
 _FIRST_PAGE, _PAGE = 20, 500
 _BEFORE_ALL_MS = -(1 << 62)
+
+
+_ACKNOWLEDGED = "edgecron:acknowledged"  # a key of `state` that jobs do not see
+_MOST_ACKNOWLEDGED = 100  # errors of a schedule
 
 
 def find_upstreams(database: Connection) -> list[tuple[str, str]]:
@@ -359,8 +363,9 @@ def compiled_of(database: Connection, schedule: Schedule) -> str:
 def find_state(database: Connection, schedule_id: int) -> dict[str, str]:
     """Return the state of a schedule: JSON texts by key, in the order of keys."""
     rows = database.rows(
-        "SELECT key, value FROM state WHERE schedule_id = :schedule ORDER BY key",
-        {"schedule": schedule_id},
+        """SELECT key, value FROM state
+           WHERE schedule_id = :schedule AND key != :own ORDER BY key""",
+        {"schedule": schedule_id, "own": _ACKNOWLEDGED},
     )
     return dict(rows)
 
@@ -388,9 +393,43 @@ def write_state(database: Connection, schedule_id: int, changes: Mapping[str, st
 def count_state(database: Connection, schedule_id: int) -> int:
     """Count the keys of a schedule's state."""
     [(count,)] = database.rows(
-        "SELECT count(*) FROM state WHERE schedule_id = :schedule", {"schedule": schedule_id}
+        "SELECT count(*) FROM state WHERE schedule_id = :schedule AND key != :own",
+        {"schedule": schedule_id, "own": _ACKNOWLEDGED},
     )
     return int(count)
+
+
+def find_acknowledged(database: Connection, schedule_ids: Sequence[int]) -> list[Acknowledged]:
+    """Return the acknowledged failures of schedules: the newest run of each error."""
+    return [
+        Acknowledged(schedule_id, error, execution_id)
+        for schedule_id in schedule_ids
+        for error, execution_id in _acknowledged_of(database, schedule_id).items()
+    ]
+
+
+def acknowledge(database: Connection, schedule_id: int, error: str, execution_id: int) -> None:
+    """Acknowledge failures of a schedule with an error, up to a run of it. Raises NotFound."""
+    with database.transaction():
+        run = database.row(
+            "SELECT 1 FROM executions WHERE id = :id AND schedule_id = :schedule",
+            {"id": execution_id, "schedule": schedule_id},
+        )
+        if run is None:
+            raise NotFound(f"schedule number {schedule_id} has no run {execution_id}")
+        known = _acknowledged_of(database, schedule_id)
+        known[error] = max(execution_id, known.get(error, 0))
+        newest = sorted(known.items(), key=lambda one: -one[1])[:_MOST_ACKNOWLEDGED]
+        value = json.dumps(dict(newest), separators=(",", ":"))
+        write_state(database, schedule_id, {_ACKNOWLEDGED: value})
+
+
+def _acknowledged_of(database: Connection, schedule_id: int) -> dict[str, int]:
+    row = database.row(
+        "SELECT value FROM state WHERE schedule_id = :schedule AND key = :own",
+        {"schedule": schedule_id, "own": _ACKNOWLEDGED},
+    )
+    return {} if row is None else dict(json.loads(row[0]))
 
 
 _Reader = Callable[[Connection, str, dict[str, Any]], list[_T]]

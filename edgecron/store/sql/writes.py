@@ -23,6 +23,7 @@ from edgecron.store.sql import (
     retention,
     revisions,
     schedule_changes,
+    schedules,
     statistics,
     waiting_rows,
 )
@@ -131,6 +132,7 @@ class Writes(Reads):
     restore_removed = schedule_changes.restore_removed
     remove_unreadable = schedule_changes.remove_unreadable
     set_group_limit = limits.set_group_limit
+    acknowledge = schedules.acknowledge
     decide_apply = revisions.decide_apply
     find_pending_apply = revisions.find_pending_apply
     finish_apply = revisions.finish_apply

@@ -1,0 +1,223 @@
+"""Failures by schedule and error, newest first, until a person acknowledges them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, tzinfo
+from typing import ClassVar
+
+from textual.binding import BindingType
+
+from edgecron.base.errors import EdgecronError
+from edgecron.base.safetext import clean
+from edgecron.base.values import NamedTuple
+from edgecron.client.protocol import Client
+from edgecron.model.choices import Reason, Status
+from edgecron.model.run import Execution
+from edgecron.tui.action_screen import ActionScreen
+from edgecron.tui.keys import bindings
+from edgecron.tui.list_view import Column, Line, LineView, Source, Targets
+from edgecron.tui.queries import FactsScreen, ThrottledQuery
+from edgecron.tui.text_line import Fact, Row, TextLine, Title
+from edgecron.views.phrases import count_words, failure_words
+from edgecron.views.run_words import run_sentence
+from edgecron.views.times import local_time, near_time
+
+_MOST = 500  # failed runs that are read
+_FAILED = (Status.FAILED, Status.INTERRUPTED)
+_NUMBER = re.compile(r"\d+")
+_COLUMNS = (
+    Column("SCHEDULE", 12, 28, share=2),
+    Column("FAILURES", 8, 8, is_right=True),
+    Column("NEWEST", 12, 12),
+    Column("ERROR", 20, 60, share=3),
+    Column("SINCE", 12, 12, drop=1),
+    Column("RUN", 4, 9, drop=2, is_right=True),
+)
+
+
+class FailureGroup(NamedTuple):
+    """Failed runs of one schedule with the same error, newest first; `error` identifies it."""
+
+    error: str
+    words: str
+    runs: tuple[Execution, ...]
+
+    @property
+    def newest(self) -> Execution:
+        return self.runs[0]
+
+
+def error_of(run: Execution) -> str:
+    """Return the error of a failed run in words: its reason, exit code or signal, and message."""
+    reason = run.reason
+    words = "" if reason in (None, Reason.EXIT, Reason.SIGNAL) else f"{reason.value}: "
+    message = failure_words(run)
+    if not message:
+        message = f"exit code {run.exit_code}" if run.exit_code is not None else run.status.value
+    return f"{words}{message}"
+
+
+def group_failures(
+    runs: Iterable[Execution], acknowledged: Mapping[tuple[int, str], int]
+) -> list[FailureGroup]:
+    """Group failed runs, newest first, without those up to the acknowledged run of their error.
+
+    Errors that differ only by numbers in their messages are the same; exit codes count.
+    """
+    groups: dict[tuple[int, str], list[Execution]] = {}
+    for run in runs:
+        text = f"{run.exit_code} {_NUMBER.sub('#', error_of(run))}"
+        error = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+        if run.id > acknowledged.get((run.schedule_id, error), 0):
+            groups.setdefault((run.schedule_id, error), []).append(run)
+    return [
+        FailureGroup(error, error_of(found[0]), tuple(found))
+        for (_, error), found in groups.items()
+    ]
+
+
+def read_failures(client: Client) -> list[FailureGroup]:
+    """Read the newest failures without those that a person acknowledged."""
+    runs = client.run_page(statuses=_FAILED, limit=_MOST).runs
+    ids = sorted({run.schedule_id for run in runs})
+    found = client.acknowledged(ids) if ids else []
+    return group_failures(runs, {(one.schedule_id, one.error): one.execution_id for one in found})
+
+
+class _FailureSource(Source):
+    """Groups of failures as lines of a list; the key is the newest run."""
+
+    def __init__(self, *, zone: tzinfo) -> None:
+        self._zone = zone
+        self.groups: Sequence[FailureGroup] = ()
+        self.now: datetime | None = None
+
+    def show(self, groups: Sequence[FailureGroup], *, now: datetime) -> None:
+        """Show these groups."""
+        self.groups, self.now = groups, now
+        self.keys = [group.newest.id for group in groups]
+
+    def line(self, index: int) -> Line | None:
+        group, now = self.groups[index], self.now
+        if now is None:
+            return None
+        newest, oldest = (_began(run) for run in (group.newest, group.runs[-1]))
+        return Line(
+            key=group.newest.id,
+            cells=(
+                ((clean(group.newest.schedule), "bold"),),
+                ((f"{len(group.runs):,}", "bad"),),
+                ((near_time(newest, zone=self._zone, now=now), ""),),
+                ((clean(group.words), ""),),
+                ((near_time(oldest, zone=self._zone, now=now), "dim"),),
+                ((str(group.newest.id), "dim"),),
+            ),
+        )
+
+
+def _began(run: Execution) -> datetime:
+    return run.started_at or run.plan_at
+
+
+class FailureScreen(FactsScreen, ActionScreen[None]):
+    """The open failures; Enter opens the newest output of one."""
+
+    PLACE = "failures"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("acknowledge")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._query: ThrottledQuery[list[FailureGroup]] = ThrottledQuery(self, "failures")
+
+    def make_list(self) -> LineView:
+        self._source = _FailureSource(zone=self.app.zone)
+        return LineView(self._source, _COLUMNS, id="failures", empty="no failures")
+
+    def begin(self) -> None:
+        self.show_title("failures", note="")
+        self._read()
+
+    def on_changed(self) -> None:
+        self._read()
+
+    def _read(self) -> None:
+        self._query.ask(read_failures, self._show)
+
+    def _show(self, found: list[FailureGroup]) -> None:
+        self._source.show(found, now=self.app.now())
+        self.query_one(LineView).source_changed()
+        runs = sum(len(group.runs) for group in found)
+        words = "no failures are open"
+        if found:
+            words = f"{count_words(len(found), 'group')}, {count_words(runs, 'failed run')}"
+        self._words = f" {words}"
+        self.show_facts()
+        self._show_status()
+
+    def _show_status(self) -> None:
+        marked = len(self.query_one(LineView).marked)
+        more = f"   ▌{marked:,} marked" if marked else ""
+        self.query_one("#status", TextLine).show([(self._words, "dim"), (more, "accent")])
+
+    def on_line_view_marked(self) -> None:
+        self._show_status()
+
+    def _chosen(self) -> list[FailureGroup]:
+        keys = set(self.query_one(LineView).target_keys())
+        return [group for group in self._source.groups if group.newest.id in keys]
+
+    def rows(self) -> list[Row]:
+        groups = self._source.groups
+        if not groups:
+            return [Fact("", "a failed run is listed here until you acknowledge it", "dim")]
+        group = groups[min(self.query_one(LineView).cursor, len(groups) - 1)]
+        run, zone = group.newest, self.app.zone
+        rows: list[Row] = [Title(clean(run.schedule)), Fact("error", group.words, "bad")]
+        rows.append(Fact("newest", run_sentence(run, zone=zone, now=self.app.now())))
+        ids = ", ".join(str(one.id) for one in group.runs[:10])
+        rows.append(Fact("runs", ids + (", ..." if len(group.runs) > 10 else "")))
+        rows.append(Fact("since", local_time(_began(group.runs[-1]), zone=zone)))
+        return rows
+
+    def targets(self) -> Targets | None:
+        names = tuple(dict.fromkeys(group.newest.schedule for group in self._chosen()))
+        return Targets(names=names) if names else None
+
+    def clear_marks(self) -> None:
+        self.query_one(LineView).clear_marks()
+
+    def on_line_view_opened(self) -> None:
+        from edgecron.tui.run_screen import RunScreen
+
+        groups, cursor = self._source.groups, self.query_one(LineView).cursor
+        if self.app.screen is self and cursor < len(groups):
+            self.app.push_screen(RunScreen(groups[cursor].newest.id))
+
+    def action_back(self) -> None:
+        if not self.query_one(LineView).clear_marks():
+            super().action_back()
+
+    def action_acknowledge(self) -> None:
+        """Acknowledge the marked groups, or the one under the cursor, up to their newest run."""
+        groups = self._chosen()
+        if not groups:
+            self.app.show_notice("no failure to acknowledge", severity="warning")
+            return
+
+        def write(client: Client) -> int:
+            for group in groups:
+                client.acknowledge(group.newest.schedule_id, group.error, group.newest.id)
+            return len(groups)
+
+        def done(count: int) -> None:
+            self.app.show_notice(f"acknowledged {count_words(count, 'group')} of failures")
+            self.clear_marks()
+            self.app.post_changed()
+
+        def refused(error: EdgecronError) -> None:
+            self.app.show_error(error)
+
+        self.app.do("acknowledge", write, done=done, refused=refused)

@@ -1,0 +1,129 @@
+"""The list of failures: grouped by schedule and error, until a person acknowledges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgecron.base.errors import NotFound
+from edgecron.client import Client
+from edgecron.model.choices import Status
+from edgecron.model.listing import Acknowledged
+from edgecron.model.run import Execution
+from edgecron.tui.failure_screen import (
+    FailureScreen,
+    group_failures,
+    read_failures,
+)
+from edgecron.tui.run_screen import RunScreen
+from tests.support.scene import Scene, make_scene
+from tests.tui.pilot import Seen, watch
+from tests.tui.snapshots import check_sizes
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with make_scene(tmp_path / "edgecron.db") as scene:
+        yield scene
+
+
+@pytest.fixture
+def client(scene: Scene) -> Iterator[Client]:
+    with scene.client() as opened:
+        yield opened
+
+
+def failed(client: Client) -> list[Execution]:
+    return client.run_page(statuses=(Status.FAILED, Status.INTERRUPTED), limit=500).runs
+
+
+def test_each_failed_run_is_in_one_group_of_its_schedule_and_error(client: Client) -> None:
+    groups = read_failures(client)
+
+    assert groups
+    assert sorted(run.id for group in groups for run in group.runs) == sorted(
+        run.id for run in failed(client)
+    )
+    assert all(len({run.schedule for run in group.runs}) == 1 for group in groups)
+    keys = [(group.newest.schedule, group.error) for group in groups]
+    assert len(keys) == len(set(keys))
+    newest = [group.newest.id for group in groups]
+    assert newest == sorted(newest, reverse=True)
+
+
+def test_what_is_acknowledged_is_gone_until_it_fails_again(client: Client) -> None:
+    runs = failed(client)
+    [first, *others] = read_failures(client)
+
+    client.acknowledge(first.newest.schedule_id, first.error, first.newest.id)
+
+    known = {(first.newest.schedule_id, first.error): first.newest.id - 1}
+    assert read_failures(client) == others
+    assert group_failures(runs, known)[0].runs == (first.newest,)
+
+
+def test_acknowledging_never_goes_back_and_jobs_do_not_see_it(client: Client) -> None:
+    [first, *_] = read_failures(client)
+    run = first.newest
+    before = client.state(run.schedule)
+
+    client.acknowledge(run.schedule_id, first.error, run.id)
+    client.acknowledge(run.schedule_id, first.error, first.runs[-1].id)
+
+    assert client.acknowledged([run.schedule_id]) == [
+        Acknowledged(run.schedule_id, first.error, run.id)
+    ]
+    assert client.state(run.schedule) == before
+    assert client.count_state(run.schedule) == len(before)
+
+
+def test_a_run_of_another_schedule_is_refused(client: Client) -> None:
+    [first, *_] = read_failures(client)
+
+    with pytest.raises(NotFound):
+        client.acknowledge(first.newest.schedule_id + 1000, first.error, first.newest.id)
+
+
+def test_failures_look_as_they_were_drawn(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("7")
+        assert isinstance(seen.app.screen, FailureScreen)
+        await check_sizes(seen, "failures", (80, 24), (160, 48))
+
+    watch(story, scene.path, scene.clock, size=(80, 24))
+
+
+def test_a_key_acknowledges_and_another_dashboard_knows_it(scene: Scene, client: Client) -> None:
+    count = len(read_failures(client))
+
+    async def story(seen: Seen) -> None:
+        await seen.press("7", "a")
+        assert seen.told() == "acknowledged 1 group of failures"
+        assert len(read_failures(client)) == count - 1
+        await seen.press("*", "a")
+        assert "no failures are open" in seen.text()
+        await seen.press("a")
+        assert seen.told() == "no failure to acknowledge"
+
+    watch(story, scene.path, scene.clock)
+
+    async def again(seen: Seen) -> None:
+        await seen.press("7")
+        assert "no failures are open" in seen.text()
+
+    watch(again, scene.path, scene.clock)
+
+
+def test_enter_opens_the_newest_output_and_a_key_runs_the_schedules_again(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("7", "enter")
+        assert isinstance(seen.app.screen, RunScreen)
+        await seen.press("escape", "*", "r")
+        assert "Run " in seen.text()
+        assert "go back" in seen.text()
+        await seen.press("escape", "escape", "escape")
+        assert not isinstance(seen.app.screen, FailureScreen)
+
+    watch(story, scene.path, scene.clock)
