@@ -48,7 +48,7 @@ _DARK, _LIGHT = "edgecron-dark", "edgecron-light"
 PICTURES = (
     Picture("home-dark", _WIDE, _DARK),
     Picture("home-light", _WIDE, _LIGHT),
-    Picture("schedules-dark", _SMALL, _DARK, ("j",)),
+    Picture("schedules-dark", _SMALL, _DARK, ("1", "j")),
     Picture("upcoming-light", _SMALL, _LIGHT, ("2",)),
     Picture("run-dark", _SMALL, _DARK, ("3", *"jjjjjjjj", "enter")),
     Picture("schedule-light", _WIDE, _LIGHT, ("enter",)),

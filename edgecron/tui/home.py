@@ -47,7 +47,7 @@ _LISTS = {
     "runs": (run_list.COLUMNS, "no runs yet"),
 }
 _PANES = tuple(_LISTS)
-_FIRST = "schedules"
+_FIRST = "timeline"
 
 
 class HomeScreen(EditScreen[None]):
@@ -103,7 +103,8 @@ class HomeScreen(EditScreen[None]):
     def on_mount(self) -> None:
         for name in _PANES:
             self.query_one(f"#{name}-pane").border_title = name.capitalize()
-        self._show_order()
+        self._show_order(self.schedules)
+        self._show_order(self.timeline)
         self.screen_layout_refresh_signal.subscribe(self, self._check_sizes)
         self._focus_list(_FIRST)
         self.query_one(Banner).show_trouble()
@@ -394,40 +395,50 @@ class HomeScreen(EditScreen[None]):
 
     # The order of schedules.
 
+    def _sortable(self) -> schedule_list.ScheduleSource | None:
+        """Return the list in front if it can be sorted; otherwise say that it can't."""
+        source = self.current_source()
+        if isinstance(source, schedule_list.ScheduleSource):
+            return source
+        self.app.show_notice("only schedules can be sorted: this list is in time order")
+        return None
+
     def action_sort(self) -> None:
-        if self.current_view().source is not self.schedules:
-            self.app.show_notice("only schedules can be sorted: this list is in time order")
-            return
-        sorts = list(schedule_list.SORTS)
-        following = sorts[(sorts.index(self.schedules.sort) + 1) % len(sorts)]
-        self._sort_by(following, is_descending=following in schedule_list.DESCENDING)
+        source = self._sortable()
+        if source is not None:
+            sorts = list(schedule_list.SORTS)
+            following = sorts[(sorts.index(source.sort) + 1) % len(sorts)]
+            self._sort_by(source, following, following in schedule_list.DESCENDING)
 
     def action_reverse(self) -> None:
-        if self.current_view().source is not self.schedules:
-            self.app.show_notice("only schedules can be sorted: this list is in time order")
-            return
-        self._sort_by(self.schedules.sort, is_descending=not self.schedules.is_descending)
+        source = self._sortable()
+        if source is not None:
+            self._sort_by(source, source.sort, not source.is_descending)
 
     def on_line_view_headed(self, message: LineView.Headed) -> None:
-        columns = schedule_list.SORTED_BY
-        if message.view.source is not self.schedules or message.column not in columns:
+        source = message.view.source
+        if not isinstance(source, schedule_list.ScheduleSource):
             return
-        sort = columns[message.column]
-        is_again = sort is self.schedules.sort
-        self._sort_by(
-            sort,
-            is_descending=not self.schedules.is_descending
-            if is_again
-            else sort in schedule_list.DESCENDING,
-        )
+        sort = self._sort_columns(source).get(message.column)
+        if sort is not None:
+            is_again = sort is source.sort
+            is_descending = sort in schedule_list.DESCENDING
+            self._sort_by(source, sort, not source.is_descending if is_again else is_descending)
 
-    def _sort_by(self, sort: SortBy, *, is_descending: bool) -> None:
-        self.schedules.sort_by(sort, is_descending=is_descending)
-        self._show_order()
+    def _sort_columns(self, source: schedule_list.ScheduleSource) -> Mapping[int, SortBy]:
+        return lanes.SORTED_BY if source is self.timeline else schedule_list.SORTED_BY
 
-    def _show_order(self) -> None:
-        source, view = self.schedules, self.query_one("#schedules", LineView)
-        view.sorted_by = (schedule_list.SORTS[source.sort], source.is_descending)
+    def _sort_by(
+        self, source: schedule_list.ScheduleSource, sort: SortBy, is_descending: bool
+    ) -> None:
+        source.sort_by(sort, is_descending=is_descending)
+        self._show_order(source)
+
+    def _show_order(self, source: schedule_list.ScheduleSource) -> None:
+        columns = {sort: column for column, sort in self._sort_columns(source).items()}
+        column = columns.get(source.sort)
+        view = self.query_one("#timeline" if source is self.timeline else "#schedules", LineView)
+        view.sorted_by = None if column is None else (column, source.is_descending)
         view.refresh()
 
     # Going to a schedule.

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from edgecron.base.safetext import clean
 from edgecron.base.units import to_ms
 from edgecron.client.protocol import Client
-from edgecron.model.listing import Lane, RunCell, ScheduleLine
+from edgecron.model.listing import Lane, RunCell, ScheduleLine, SortBy
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import GAP, Column, Line, LineView
 from edgecron.tui.queries import QueryScreen, ThrottledQuery
@@ -36,6 +36,7 @@ COLUMNS = (
     Column("NEXT", 10, 11, drop=1),
 )
 _LANE = 2  # the column of the lanes
+SORTED_BY = {1: SortBy.NAME, 3: SortBy.NEXT}
 _LEGEND = (
     (timeline.DONE, "done"),
     (timeline.FAILED, "failed"),
@@ -390,8 +391,10 @@ def note_lines(
 ) -> tuple[list[list[Span]], list[Span]]:
     """Return the lines below the lanes: the legend, and the next sign; and what stands right."""
     right: list[Span] = [(timeline.SPAN_WORDS[source.span_s], "bold"), (f"  {keys} ", "dim")]
+    if source.sort not in SORTED_BY.values():
+        right.insert(0, (f"by {source.sort}  ", "dim"))
     if not source.follows_now:
-        right.insert(1, ("  t now", "accent"))
+        right.insert(-1, ("  t now", "accent"))
     room = width - 3 - sum(len(text) for text, _ in right)
     parts = [((f"{letter} ", style), (words, "dim")) for (letter, style), words in _LEGEND]
     legend: list[Span] = [(" ", ""), *whole_parts(parts, room)]

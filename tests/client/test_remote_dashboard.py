@@ -43,7 +43,6 @@ def watch(story: Story, folder: Path) -> None:
 
 def test_the_timeline_of_a_server_shows_runs_to_come(tmp_path: Path) -> None:
     async def story(seen: Seen, service: HttpService) -> None:
-        await seen.press("0")
         await seen.until(lambda: "┈┈┈" in seen.text() and "24 hours" in seen.text())
 
     with Client(tmp_path / "edge.db") as client:
@@ -71,7 +70,7 @@ def test_it_shows_schedules_and_what_others_change_of_them(tmp_path: Path) -> No
 def test_what_is_done_from_it_is_done_there(tmp_path: Path) -> None:
     async def story(seen: Seen, service: HttpService) -> None:
         await seen.until(lambda: "backup" in seen.text())
-        await seen.press("r")
+        await seen.press("1", "r")
         await seen.until(lambda: "1 queued" in seen.text())
         await seen.press("slash")
         await seen.write("rep")

@@ -270,6 +270,7 @@ def test_how_far_it_is_is_told_of_many_in_the_place_of_the_keys(
     told: list[str] = []
 
     async def story(seen: Seen) -> None:
+        await seen.press("1")
         seen.app.watch(seen.app, "progress", lambda words: told.append(words))
         await seen.press("asterisk", "p", "enter")
 

@@ -193,6 +193,7 @@ def test_all_that_match_are_marked_also_those_that_are_not_seen(
 
 def test_s_sorts_by_the_next_column(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
+        await seen.press("1")
         assert "SCHEDULE ▴" in seen.text()
         await seen.press("s")
         assert "WHEN ▴" in seen.text()
@@ -209,6 +210,7 @@ def test_a_click_on_a_heading_sorts_and_a_second_one_turns_it_around(
     client: Client, clock: FakeClock
 ) -> None:
     async def story(seen: Seen) -> None:
+        await seen.press("1")
         heading = next(line for line in seen.lines() if "SCHEDULE" in line)
         await seen.click("#schedules", heading.index("SCHEDULE"), 0)
         assert "SCHEDULE ▾" in seen.text()
@@ -288,6 +290,7 @@ def test_a_notice_covers_no_more_than_the_lines_at_the_bottom(
 
 def test_a_capital_i_turns_the_order_around(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
+        await seen.press("1")
         await seen.press("I")
         assert names_shown(seen) == [*reversed(NAMES)]
         assert "SCHEDULE ▾" in seen.text()

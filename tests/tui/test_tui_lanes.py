@@ -45,6 +45,20 @@ def test_the_timeline_looks_as_it_was_drawn(scene: Scene, size: tuple[int, int])
     look_at(scene, story, size=size)
 
 
+def test_the_dashboard_opens_with_the_timeline_and_s_sorts_it(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        assert "24 hours" in seen.text()
+        assert "SCHEDULE ▴" in seen.text()
+        await seen.press("s", "s")
+        assert "NEXT ▴" in seen.text()
+        await seen.press("s")
+        assert "by last" in seen.text()
+        await seen.press("1", "0")
+        assert "24 hours" in seen.text()
+
+    look_at(scene, story, size=(120, 36))
+
+
 def test_zoom_goes_from_an_hour_to_a_week_and_stops_there(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("0")
@@ -189,7 +203,6 @@ def test_a_person_sees_zooms_and_leaves_the_timeline_on_a_terminal(tmp_path: Pat
         client.add(make_spec("nightly", "every 1h"))
     with on_terminal(environment) as outer:
         read_until(outer, "nightly")
-        os.write(outer, b"0")
         read_until(outer, "24 hours")
         os.write(outer, b"-")
         read_until(outer, "7 days")

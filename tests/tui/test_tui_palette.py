@@ -64,6 +64,7 @@ def test_the_palette_lists_actions_with_their_keys(
     client: Client, clock: FakeClock, key: str
 ) -> None:
     async def story(seen: Seen) -> None:
+        await seen.press("1")
         await seen.press(key)
 
         lines = seen.text()
@@ -120,6 +121,7 @@ def test_what_nothing_is_called_like_is_said_and_enter_does_nothing(
     client: Client, clock: FakeClock
 ) -> None:
     async def story(seen: Seen) -> None:
+        await seen.press("1")
         await seen.press("colon")
         await seen.write("xyzzy")
         await seen.press("enter")
@@ -176,6 +178,7 @@ def test_keys_of_the_configuration_take_the_place_of_the_others(
     config = config_of(run="R", sort="none", palette="f5", back="f8")
 
     async def story(seen: Seen) -> None:
+        await seen.press("1")
         await seen.press("r", "s")
         assert seen.told() == ""
         assert "SCHEDULE ▴" in seen.text()
@@ -225,6 +228,7 @@ def test_the_line_of_keys_leaves_out_whole_entries_and_keeps_help(width: int) ->
 
 def test_a_click_on_a_key_does_what_it_says(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
+        await seen.press("1")
         at = seen.lines()[-1].index("pause")
         await seen.click("#keys", at, 0)
 

@@ -213,6 +213,7 @@ def test_a_week_whose_counting_was_cut_off_is_counted_anew(tmp_path: Path) -> No
     make(database, *(f"job-{number}" for number in range(300)), clock=clock)
 
     async def story(seen: Seen) -> None:
+        await seen.press("1")
         await seen.until(lambda: "300 /h" in seen.text())
         clock.advance_ms(60_000)
         seen.app.screen.query_one(WeekView).read()
@@ -239,6 +240,7 @@ def test_what_changes_right_after_a_week_was_counted_is_counted_when_it_is_time_
         )  # due so soon that the screen is drawn each second
 
     async def story(seen: Seen) -> None:
+        await seen.press("1")
         await seen.until(lambda: "▒1 /h" in seen.text())
         make(database, "one-more", clock=clock)
         await seen.until(lambda: "one-more" in seen.text())
