@@ -114,6 +114,7 @@ ROWS = {
     85: "the server's disk is full",
     86: "a foreign program keeps rows of the server locked",
     87: "clocks of two machines differ by minutes",
+    88: "a pooler gives each transaction another connection",
 }
 
 NOT_CARRIED: dict[int, str] = {}

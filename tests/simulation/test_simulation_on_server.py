@@ -224,6 +224,20 @@ def test_a_server_without_room_on_its_disk_loses_no_fire() -> None:
         assert len(world.bodies) > 10
 
 
+@pytest.mark.failure(88)
+def test_engines_behind_a_pooler_lose_no_fire(postgres: PostgresServer) -> None:
+    own_url = postgres.create_database()
+    name = own_url.partition("@/")[2].partition("?")[0]
+    with (
+        postgres.pooler() as folder,
+        a_world(ServerStores(postgres.url(name, folder=folder), own_url), _CAST, seed=6) as world,
+    ):
+        live(world, turns=80)
+        judge(world, _CAST)
+
+        assert len(world.bodies) > 10
+
+
 class TrueTime:
     """The server's clock, and those of machines, which are wrong by so much."""
 

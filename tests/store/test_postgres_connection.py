@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 need_packages("psycopg")
 import psycopg  # noqa: E402
 
+from edgecron.store.postgres.listening import Listening  # noqa: E402
 from edgecron.store.postgres.store import PostgresStore, open_store  # noqa: E402
 
 # Opens a store, which is closed after the test.
@@ -360,3 +361,28 @@ def test_rows_of_many_updates_come_in_the_order_of_the_updates(
         )
 
     assert found == [(0, "three"), (1, "one"), (2, "two")]
+
+
+def test_behind_a_pooler_a_connection_needs_no_session(
+    postgres: PostgresServer, opened: Opener
+) -> None:
+    name = postgres.create_empty().partition("@/")[2].partition("?")[0]
+    with postgres.pooler() as folder:
+        url = postgres.url(name, folder=folder)
+        store, other = opened(url), opened(url)
+        for at_ms in range(8):
+            for one in (store, other):
+                with one.transaction():
+                    assert one.change(NOTE, {"at": at_ms}) == 1
+                assert one.row("SELECT trusted_high_at FROM meta") == (at_ms,)
+        rows = store.each("SELECT n FROM generate_series(1, 1000) AS n")
+
+        assert sum(row[0] for row in rows) == 500_500
+        with psycopg.connect(url) as foreign:
+            assert foreign.execute("SHOW search_path").fetchall() == [('"$user", public',)]
+            assert foreign.execute("SELECT * FROM pg_prepared_statements").fetchall() == []
+        listening = Listening(store)
+        assert listening.arm() == []
+        assert listening.poll_ms is not None
+        store.close()
+        other.close()

@@ -19,7 +19,7 @@ import psycopg
 from edgecron.store.postgres.store import open_store
 from edgecron.store.sqlite.store import SqliteStore
 from tests.support.places import small_disk
-from tests.support.tools import find_postgres, need_postgres
+from tests.support.tools import find_postgres, need_postgres, need_tools
 
 _TEMPLATE = "edgecron_template"
 _FAST = "-c fsync=off -c listen_addresses= -c max_connections=50 -c shared_buffers=16MB"
@@ -106,15 +106,47 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._programs / program), "-D", f"{self.folder}/data", *arguments]
-        if os.geteuid() == 0:  # The server refuses to run as root.
-            command = [
-                "setpriv",
-                "--reuid=postgres",
-                "--regid=postgres",
-                "--clear-groups",
-                *command,
-            ]
+        command = _as_postgres(command)
         subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, timeout=60)
+
+    @contextmanager
+    def pooler(self) -> Iterator[Path]:
+        """Run PgBouncer in transaction mode, with two connections; the folder of its socket."""
+        need_tools("pgbouncer")
+        folder = self.folder / "pooler"
+        folder.mkdir()
+        folder.chmod(0o777)
+        (folder / "pgbouncer.ini").write_text(
+            f"""[databases]
+            * = host={self.folder} user=postgres
+            [pgbouncer]
+            unix_socket_dir = {folder}
+            listen_addr =
+            listen_port = 5432
+            auth_type = any
+            pool_mode = transaction
+            default_pool_size = 2
+            """.replace(" " * 12, "")
+        )
+        command = _as_postgres(["pgbouncer", "-q", str(folder / "pgbouncer.ini")])
+        with subprocess.Popen(command, cwd=folder) as process:
+            try:
+                while not (folder / ".s.PGSQL.5432").exists():
+                    assert process.poll() is None, "pgbouncer has ended"
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(0.01)
+                yield folder
+            finally:
+                process.terminate()
+                process.wait(10)
+                shutil.rmtree(folder)
+
+
+def _as_postgres(command: list[str]) -> list[str]:
+    """A command that runs as the user postgres: programs of PostgreSQL refuse to run as root."""
+    if os.geteuid() != 0:
+        return command
+    return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
 
 
 def _wait_for_end(pid: int) -> None:

@@ -20,9 +20,9 @@ from edgecron.base.errors import (
 )
 from edgecron.base.paths import read_location
 from edgecron.store.contract import LEASE_MS
-from edgecron.store.postgres.dialect import to_postgres, to_postgres_many
+from edgecron.store.postgres.dialect import Statement, to_postgres, to_postgres_many
 from edgecron.store.postgres.refusals import translate
-from edgecron.store.postgres.values import adapt, as_json, types_of
+from edgecron.store.postgres.values import SIZES, adapt, as_json, types_of, without_repeated_ids
 from edgecron.store.sql.connection import OwnConnection, Params
 
 LEAST_SERVER = 15  # the major version of PostgreSQL
@@ -78,6 +78,7 @@ class ServerDatabase(OwnConnection):
         self._own_changes = 0  # transactions of ours that have written
         self._time: ServerTime | None = None
         self._own_clock: Clock | None = None
+        self.is_pooled = False
         self._is_open = False  # a transaction
         self._has_written = False  # the open transaction
         with self._translated():
@@ -90,7 +91,14 @@ class ServerDatabase(OwnConnection):
         try:
             adapt(connection)
             self._check_server(connection.info.server_version)
-            connection.execute(f"SET {_PATH}")
+            [(pid,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
+            # A pooler such as PgBouncer names a process of its own, and may give each transaction
+            # another connection to the server: nothing of a session lasts.
+            self.is_pooled = pid != connection.info.backend_pid
+            if self.is_pooled:
+                connection.prepare_threshold = None
+            else:
+                connection.execute(f"SET {_PATH}")
         except BaseException:
             connection.close()
             raise
@@ -158,19 +166,38 @@ class ServerDatabase(OwnConnection):
         statement = to_postgres(sql)
         with self._using() as connection:
             try:
-                cursor = connection.execute(statement.text, statement.values(params))
+                cursor = self._ask(connection, statement, params)
             except psycopg.OperationalError:
                 if self._is_open or not connection.broken:
                     raise
                 # The server has ended it while it was idle, perhaps by a restart.
-                connection = self._connect_again()
-                cursor = connection.execute(statement.text, statement.values(params))
+                cursor = self._ask(self._connect_again(), statement, params)
             if not (cursor.statusmessage or "").startswith("SELECT"):
                 self._note_written(cursor)
             return [] if cursor.description is None else cursor.fetchall()
 
+    def _ask(
+        self, connection: psycopg.Connection[Any], statement: Statement, params: Params | None
+    ) -> psycopg.Cursor[Any]:
+        if self._is_open or not self.is_pooled:
+            return connection.execute(statement.text, statement.values(params))
+        try:
+            connection.execute(f"BEGIN; SET LOCAL {_PATH}".encode())
+            cursor = connection.execute(statement.text, statement.values(params))
+            connection.execute("COMMIT")
+        except BaseException:
+            _roll_back(connection)
+            raise
+        return cursor
+
     def each(self, sql: str, params: Params | None = None) -> Iterator[tuple[Any, ...]]:
-        """The rows of a statement, a few at a time, for results that are too large for memory."""
+        """The rows of a statement, a few at a time, for results that are too large for memory.
+
+        Behind a pooler, all of them at the first.
+        """
+        if self.is_pooled:
+            yield from self.rows(sql, params)
+            return
         with self._translated():
             with self._using() as connection:
                 cursor = connection.cursor("each", withhold=True)
@@ -212,7 +239,7 @@ class ServerDatabase(OwnConnection):
 
     def _together(self, sql: str, params: Sequence[Params]) -> Iterator[psycopg.Cursor[Any]]:
         """Run a statement once for each set of parameters, in as few statements as possible."""
-        for some in _without_repeated_ids(params):
+        for some in without_repeated_ids(params):
             types = types_of(some) if len(some) > 1 else None
             text = None if types is None else to_postgres_many(sql, types)
             with self._connection.cursor() as cursor:
@@ -317,7 +344,8 @@ class ServerDatabase(OwnConnection):
             # Other programs hold locks of rows, too. 0 would wait without end.
             found = _results(
                 connection,
-                f"""BEGIN; {durability} SET LOCAL lock_timeout = {max(self._busy_wait_ms, 1)};
+                f"""BEGIN; SET LOCAL {_PATH}; {durability}
+                    SET LOCAL lock_timeout = {max(self._busy_wait_ms, 1)};
                     SET LOCAL idle_in_transaction_session_timeout = {_MOST_IDLE_MS};
                     SELECT pg_try_advisory_xact_lock({_WRITERS}); {self._ask_version()}""",
             )
@@ -410,7 +438,7 @@ class ServerDatabase(OwnConnection):
         tables that grow are counted, and retention ends when enough rows are removed.
         """
         self.rows("SELECT pg_stat_force_next_flush()")  # our own rows, of up to a second ago
-        [(size_bytes, used_bytes)] = self.rows(_SIZES)
+        [(size_bytes, used_bytes)] = self.rows(SIZES)
         return used_bytes, max(0, size_bytes - used_bytes)
 
     def empty_log(self) -> bool:
@@ -453,24 +481,6 @@ class ServerDatabase(OwnConnection):
         assert is_open, "a write outside of a transaction"
 
 
-def _without_repeated_ids(params: Sequence[Params]) -> Iterator[list[Params]]:
-    """The sets of parameters in their order, so that no two of a list have the same id.
-
-    An update of many rows changes each row only once.
-    """
-    some: list[Params] = []
-    ids: set[object] = set()
-    for one in params:
-        id_ = one.get("id")
-        if id_ is not None and id_ in ids:
-            yield some
-            some, ids = [], set()
-        ids.add(id_)
-        some.append(one)
-    if some:
-        yield some
-
-
 def _results(connection: psycopg.Connection[Any], statements: str) -> list[tuple[Any, ...]]:
     """Run statements in one round trip; the rows of all of them."""
     cursor = connection.execute(statements.encode())
@@ -483,14 +493,3 @@ def _results(connection: psycopg.Connection[Any], statements: str) -> list[tuple
 def _roll_back(connection: psycopg.Connection[Any]) -> None:
     with suppress(psycopg.OperationalError):  # A lost connection has rolled back already.
         connection.rollback()
-
-
-# The bytes of a row with its entries in indexes, measured over 12,000 short runs. A long output
-# lies in pieces of 2,000 bytes in a table of its own.
-_SIZES = """SELECT sum(pg_total_relation_size(c.oid)), sum(CASE c.relname
-        WHEN 'executions' THEN 300 * pg_stat_get_live_tuples(c.oid)
-        WHEN 'outputs' THEN 300 * pg_stat_get_live_tuples(c.oid)
-            + 2100 * pg_stat_get_live_tuples(c.reltoastrelid)
-        ELSE pg_total_relation_size(c.oid) END)
-    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = 'edgecron' AND c.relkind = 'r'"""

@@ -44,7 +44,8 @@ class Listening:
             if connection is not self._connection:
                 self._connection, self._own_pid = connection, connection.info.backend_pid
                 connection.add_notify_handler(self._note)
-                self._hears = self._begin(connection)
+                # A pooler passes on notices to whoever has the connection by then.
+                self._hears = not self._database.is_pooled and self._begin(connection)
                 self._has_news = True  # What came before is unknown.
             return [connection.fileno()] if self._hears else []
 

@@ -6,7 +6,7 @@ Rows hold integers, floats, texts, bytes and None only: a truth is 0 or 1, JSON 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from psycopg.adapt import Buffer, Loader
@@ -17,6 +17,17 @@ from edgecron.store.sql.connection import Params
 
 if TYPE_CHECKING:
     import psycopg
+
+
+# The bytes of a row with its entries in indexes, measured over 12,000 short runs. A long output
+# lies in pieces of 2,000 bytes in a table of its own.
+SIZES = """SELECT sum(pg_total_relation_size(c.oid)), sum(CASE c.relname
+        WHEN 'executions' THEN 300 * pg_stat_get_live_tuples(c.oid)
+        WHEN 'outputs' THEN 300 * pg_stat_get_live_tuples(c.oid)
+            + 2100 * pg_stat_get_live_tuples(c.reltoastrelid)
+        ELSE pg_total_relation_size(c.oid) END)
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = 'edgecron' AND c.relkind = 'r'"""
 
 
 class _TruthDumper(Int8Dumper):
@@ -69,3 +80,21 @@ def types_of(params: Sequence[Params]) -> tuple[tuple[str, str | None], ...] | N
             return None
         found.append((name, kinds[0] if kinds else None))
     return tuple(found)
+
+
+def without_repeated_ids(params: Sequence[Params]) -> Iterator[list[Params]]:
+    """The sets of parameters in their order, so that no two of a list have the same id.
+
+    An update of many rows changes each row only once.
+    """
+    some: list[Params] = []
+    ids: set[object] = set()
+    for one in params:
+        id_ = one.get("id")
+        if id_ is not None and id_ in ids:
+            yield some
+            some, ids = [], set()
+        ids.add(id_)
+        some.append(one)
+    if some:
+        yield some
