@@ -132,6 +132,8 @@ class HomeScreen(EditScreen[None]):
 
     def on_changed(self) -> None:
         self.query_one(Banner).show_trouble()
+        if self.app.is_absent:
+            self.add_class("-empty")
         self._read_all()
 
     def _show(self, name: str) -> None:

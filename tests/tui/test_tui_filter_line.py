@@ -320,6 +320,14 @@ def test_runs_are_filtered_by_command_duration_and_time(tmp_path: Path) -> None:
         watch(story, scene.path, scene.clock, size=(120, 36))
 
 
+def test_without_a_database_there_are_ways_to_begin_too(tmp_path: Path) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.until(lambda: "does not exist yet" in seen.text())
+        assert "Import a crontab" in seen.text()
+
+    watch(story, tmp_path / "none.db", FakeClock(), is_readable=False)
+
+
 @pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 36)])
 def test_an_empty_dashboard_offers_ways_to_begin(tmp_path: Path, size: tuple[int, int]) -> None:
     clock = FakeClock()
