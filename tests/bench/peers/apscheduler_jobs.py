@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from apscheduler.schedulers.background import BackgroundScheduler
 
@@ -35,6 +36,20 @@ def note() -> None:
 
 
 COUNT = int(sys.argv[2]) if __name__ == "__main__" else 0
+PROBES = 20  # jobs that are made first, to see how long each takes
+LEAD_S = 3
+
+
+def add(
+    scheduler: BackgroundScheduler,
+    job: Callable[[], None],
+    due: datetime.datetime,
+    count: int,
+) -> None:
+    for number in range(count):
+        scheduler.add_job(
+            job, "interval", hours=1, start_date=due, id=f"job-{number}", misfire_grace_time=None
+        )
 
 
 def main() -> None:
@@ -42,14 +57,16 @@ def main() -> None:
     scheduler.add_jobstore("sqlalchemy", url=f"sqlite:///{sys.argv[1]}")
     scheduler.start(paused=True)
     is_idle = sys.argv[3] == "idle"
-    due = datetime.datetime.now(datetime.UTC)
-    # With an hour each, it would be late for them, and leave them out.
-    due += datetime.timedelta(hours=1) if is_idle else datetime.timedelta(seconds=5 + COUNT / 20)
     job = spawn if sys.argv[3] == "spawn" else call
-    for number in range(COUNT):
-        scheduler.add_job(
-            job, "interval", hours=1, start_date=due, id=f"job-{number}", misfire_grace_time=None
-        )
+    due = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    if not is_idle:
+        began = time.time()
+        add(scheduler, job, due, PROBES)
+        took = time.time() - began
+        scheduler.remove_all_jobs()
+        lead_s = LEAD_S + 2 * took * COUNT / PROBES
+        due = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=lead_s)
+    add(scheduler, job, due, COUNT)
     assert datetime.datetime.now(datetime.UTC) < due, "the jobs were made too late"
     scheduler.resume()
     if is_idle:

@@ -3,13 +3,17 @@
 last start."""
 
 import datetime
+import math
 import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 from huey import SqliteHuey
 
+PROBES = 20  # tasks that are made first, to see how long each takes
+LEAD_S = 3
 huey = SqliteHuey("bench", filename=sys.argv[1], utc=True, fsync=True)
 count = int(sys.argv[2])
 started: list[float] = []
@@ -37,13 +41,24 @@ def note() -> None:
         done.set()
 
 
+def schedule(job: Any, due: float, number: int) -> None:
+    eta = datetime.datetime.fromtimestamp(due, datetime.UTC).replace(tzinfo=None)
+    for _ in range(number):
+        job.schedule(eta=eta)
+
+
 def main() -> None:
     is_idle = sys.argv[3] == "idle"
-    due = time.time() + (3600 if is_idle else 5 + count / 20)
     job = spawn if sys.argv[3] == "spawn" else call
-    eta = datetime.datetime.fromtimestamp(due, datetime.UTC).replace(tzinfo=None)
-    for _ in range(count):
-        job.schedule(eta=eta)
+    due = time.time() + 3600
+    if not is_idle:
+        began = time.time()
+        schedule(job, due, PROBES)
+        took = time.time() - began
+        huey.flush()
+        # Of a time, huey keeps the whole seconds.
+        due = math.ceil(time.time() + LEAD_S + 2 * took * count / PROBES)
+    schedule(job, due, count)
     assert time.time() < due, "the tasks were made too late"
     # As many workers as APScheduler has threads.
     consumer = huey.create_consumer(workers=10, periodic=False)
