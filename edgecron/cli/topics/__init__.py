@@ -69,6 +69,7 @@ TOPIC_GROUPS: dict[str, dict[str, str]] = {
         "http": "the HTTP API, for programs in any language",
         "rest": "make, change and start schedules over HTTP",
         "remote": "the command line and the dashboard of another machine",
+        "postgres": "a database on a PostgreSQL server",
         "access": "who can use the HTTP server, the browser dashboard and MCP",
         "assistants": "tools for AI, over the Model Context Protocol",
     },
@@ -127,6 +128,7 @@ OTHER_TOPICS = {
     "opentelemetry": "tracing", "sentry": "tracing", "spans": "tracing",
     "multiprocessing": "workers", "fork": "workers", "processes": "workers", "gevent": "workers",
     "rollout": "workers", "curl": "http", "template": "templates",
+    "postgresql": "postgres", "psycopg": "postgres", "pgbouncer": "postgres", "lease": "postgres",
     "url": "remote", "ssh": "remote", "ai": "assistants", "claude": "assistants",
 }  # fmt: skip
 
