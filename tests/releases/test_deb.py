@@ -21,6 +21,7 @@ import pytest
 import edgecron
 from tests.binary.bundles import compile_launcher, package_files, packing
 from tests.support.releasing import PACKAGING, SOME_DAY
+from tests.support.sharing import made_once
 from tests.support.tools import need_compiler, need_packages, private_mounts
 
 DEBIAN_VERSION = f"{edgecron.__version__}-1~glibc2.31"
@@ -54,7 +55,8 @@ def out_of(*command: str | Path, **environment: str) -> str:
 @pytest.fixture(scope="module")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     need_compiler()
-    return compile_launcher(tmp_path_factory.mktemp("launcher"))
+    folder = tmp_path_factory.mktemp("launcher")
+    return made_once("deb-launcher", lambda: compile_launcher(folder))
 
 
 def write_program(folder: Path, launcher: bytes, *, other: str = "") -> Path:
@@ -79,7 +81,8 @@ def write_program(folder: Path, launcher: bytes, *, other: str = "") -> Path:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory, launcher: bytes) -> Path:
-    return write_program(tmp_path_factory.mktemp("program"), launcher)
+    folder = tmp_path_factory.mktemp("program")
+    return _once("deb-program", folder, lambda: write_program(folder, launcher))
 
 
 def build(program: Path, into: Path, *, umask: int = 0o022, glibc: str = "2.31") -> Path:
@@ -107,14 +110,34 @@ def build(program: Path, into: Path, *, umask: int = 0o022, glibc: str = "2.31")
 
 @pytest.fixture(scope="module")
 def package(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(program, tmp_path_factory.mktemp("deb"))
+    folder = tmp_path_factory.mktemp("deb")
+    return _once("deb-package", folder, lambda: build(program, folder))
 
 
 @pytest.fixture(scope="module")
 def following(launcher: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A package of another program of the same version, for a newer system."""
     folder = tmp_path_factory.mktemp("following")
-    return build(write_program(folder, launcher, other="new"), folder, glibc="2.36")
+    return _once(
+        "deb-following",
+        folder,
+        lambda: build(write_program(folder, launcher, other="new"), folder, glibc="2.36"),
+    )
+
+
+def _once(name: str, folder: Path, make: Callable[[], Path]) -> Path:
+    """Make a file in a folder, or copy there what another worker has made: that takes seconds."""
+
+    def read() -> tuple[str, int, bytes]:
+        path = make()
+        return path.name, path.stat().st_mode, path.read_bytes()
+
+    file_name, mode, content = made_once(name, read)
+    path = folder / file_name
+    if not path.exists():
+        path.write_bytes(content)
+        path.chmod(mode)
+    return path
 
 
 @pytest.fixture(scope="module")
