@@ -101,12 +101,18 @@ class OutputLine(NamedTuple):
 
 
 class OutputText:
-    """The lines of a run's output. `first` is the number of the oldest line kept."""
+    """The lines of a run's output. `first` is the number of the oldest line kept.
+
+    `printed_lines` are those that the job printed, as far as they came here; `dropped_bytes` did
+    not come.
+    """
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
         self.first = 0
+        self.printed_lines = 0
+        self.dropped_bytes = 0
         self._lines: list[OutputLine] = []
         self._cleaners = {stream: StreamCleaner() for stream in Stream}
         self._open_lines: dict[Stream, int] = {}
@@ -218,6 +224,8 @@ class OutputText:
         self, stream: Stream | None, at_ms: int, text: str, *, is_continued: bool = False
     ) -> None:
         line = OutputLine(self.end, stream, at_ms, text, is_continued, display_width(shown(text)))
+        if stream is not None and not is_continued:
+            self.printed_lines += 1
         if self._width is not None:
             self._row_ends.append(self.height_at(self._width) + line.height(self._width))
         self._lines.append(line)
@@ -242,6 +250,7 @@ class OutputText:
             self._take(stream, cleaner.end(), at_ms)
         self._open_lines.clear()
         total_bytes = self._skipped_bytes + skipped_bytes
+        self.dropped_bytes += skipped_bytes
         text = f"… {size_words(total_bytes)} dropped …"
         if self._skipped_bytes:
             self._replace(self._lines[-1], text)

@@ -303,11 +303,12 @@ def output_title(
     """Return the left and right parts of the title; `printed_bytes` once the run has ended."""
     left: list[Span] = [(" Output", "bold")]
     if view.count:
-        left.append((f"  {count_words(view.count, 'line')}", "dim"))
+        over = "over " if view.printed.dropped_bytes else ""
+        left.append((f"  {over}{count_words(view.printed.printed_lines, 'line')}", "dim"))
     if printed_bytes:
         left.append((f", {size_words(printed_bytes)}", "dim"))
     if view.printed.first and width >= 80:
-        left.append((f", the {view.printed.first:,} before them are not loaded", "dim"))
+        left.append((f", the first {view.printed.first:,} are not loaded", "dim"))
     if view.has_errors:
         left += [(f"   {ERROR_MARK}", "warn"), (" stderr", "dim")]
     if view.left:
@@ -328,11 +329,20 @@ def _state(view: OutputView, *, is_live: bool) -> list[Span]:
     return [("paused", "warn"), (": f follows", "dim")]
 
 
+def _missing_words(view: OutputView) -> str:
+    """Say that a text was not found, and what could not be searched."""
+    if view.printed.dropped_bytes:
+        return f"not in what was kept: {size_words(view.printed.dropped_bytes)} dropped"
+    if view.printed.first:
+        return f"not found: the first {view.printed.first:,} lines are not loaded"
+    return "not found"
+
+
 def _search_state(view: OutputView) -> list[Span]:
     wanted = clean(view.wanted)
     shown = fit(wanted, _MOST_WANTED) if len(wanted) > _MOST_WANTED else wanted
     if not view.hits:
-        return [(f"/{shown}", "dim"), ("  not found", "warn")]
+        return [(f"/{shown}", "dim"), (f"  {_missing_words(view)}", "warn")]
     lines = count_words(len(view.hits), "line")
     if view.hit is None:
         return [(f"/{shown}", "dim"), (f"  in {lines}", "")]

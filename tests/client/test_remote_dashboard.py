@@ -71,7 +71,7 @@ def test_what_is_done_from_it_is_done_there(tmp_path: Path) -> None:
     async def story(seen: Seen, service: HttpService) -> None:
         await seen.until(lambda: "backup" in seen.text())
         await seen.press("1", "r")
-        await seen.until(lambda: "1 queued" in seen.text())
+        await seen.until(lambda: "run 1 of backup: queued" in seen.told())
         await seen.press("slash")
         await seen.write("rep")
         await seen.press("enter")

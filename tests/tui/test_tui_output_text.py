@@ -80,6 +80,14 @@ def test_what_was_not_kept_is_one_line_and_ends_the_lines_before_it() -> None:
     assert made.line(2).at_ms == 3
 
 
+def test_the_lines_that_the_job_printed_are_counted_not_those_of_the_screen() -> None:
+    made = printed(piece("begin\n"), piece("x" * 9000 + "\n"), piece("end\n", skipped=1024))
+
+    assert made.printed_lines == 3
+    assert made.dropped_bytes == 1024
+    assert made.end > 4  # The long line was divided, and the gap has a line of its own.
+
+
 def test_two_gaps_with_nothing_between_are_one_line() -> None:
     made = printed(
         piece("a\n"), piece("", skipped=1), piece("b", skipped=1023), piece("c", skipped=1)

@@ -299,6 +299,16 @@ def test_a_search_that_finds_nothing_stays_where_it_was() -> None:
     play(story)
 
 
+def test_a_search_says_that_a_part_was_dropped_instead_of_not_found() -> None:
+    async def story(seen: Story) -> None:
+        await seen.take(out("head\n"), out("tail\n", skipped=5 * 1024))
+        seen.view.search("middle")
+        await seen.pilot.pause()
+        assert seen.state == "/middle  not in what was kept: 5 KiB dropped"
+
+    play(story)
+
+
 def test_a_place_in_a_long_line_is_brought_into_sight() -> None:
     async def story(seen: Story) -> None:
         await seen.take(out("x" * 100 + "needle" + "y" * 50 + "\n"))
@@ -379,7 +389,7 @@ def test_what_is_forgotten_at_the_beginning_moves_nothing() -> None:
 
         assert seen.view.printed.first > 0
         assert seen.lines == before
-        assert "before them are not loaded" in seen.title
+        assert " are not loaded" in seen.title
 
     play(story)
 
