@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
@@ -18,6 +19,7 @@ from edgecron.base.paths import ServerUrl
 from edgecron.base.values import dataclass
 from edgecron.client import Client
 from edgecron.client.engine_health import EngineState, holds_open
+from edgecron.engine.sleep import watch_writes
 from edgecron.engine.state_folder import engine_lock_path, find_root_risk
 from edgecron.store.sqlite.whole_file import (
     find_damage,
@@ -448,10 +450,10 @@ def check_access(client: Client) -> list[Finding]:
 
 
 def _check_server(client: Client) -> list[Finding]:
-    """Check that the writers' lock of a server's database can be had."""
+    """Check that the writers' lock of a server's database can be had, and that notices come."""
     try:
         with client.waiting_at_most(_LOCK_WAIT_S), client.store.transaction():
-            return [well("database", client.place)]
+            pass
     except DatabaseBusy:
         return [
             warning(
@@ -461,3 +463,16 @@ def _check_server(client: Client) -> list[Finding]:
                 hint="to see which session holds it: psql -c 'select * from pg_locks'",
             )
         ]
+    with closing(watch_writes(client.location, client.store)) as writes:
+        writes.arm()
+        every_ms = writes.poll_ms
+    if every_ms is None:
+        return [well("database", client.place)]
+    return [
+        warning(
+            "database",
+            f"{client.place} passes no notices on: engines look for changes every"
+            f" {every_ms // 1000} s",
+            hint="name the server itself, or let its pooler work by sessions",
+        )
+    ]

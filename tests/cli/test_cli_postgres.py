@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,3 +186,22 @@ def test_migrate_needs_another_database(edgecron: Edgecron, url: str) -> None:
 
     assert said.code == 2
     assert "name another database with --to" in said.err
+
+
+def test_doctor_warns_if_no_notices_come(
+    edgecron: Edgecron, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test of notices needs a second connection, which this role can't make."""
+    import psycopg  # an extra
+
+    edgecron("add", "job", "--every", "1h", "--", "true")
+    role = f"alone_{os.getpid()}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 1".encode())
+        for what in ("ALL TABLES IN SCHEMA", "SCHEMA"):
+            connection.execute(f"GRANT ALL ON {what} edgecron TO {role}".encode())
+
+    said = edgecron("--db", url.replace("postgres:geheim@", f"{role}@"), "doctor")
+
+    assert "passes no notices on: engines look for changes every 5 s" in said.out
+    assert "no notices" not in edgecron("doctor").out
