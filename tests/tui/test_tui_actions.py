@@ -275,6 +275,8 @@ def test_how_far_it_is_is_told_of_many_in_the_place_of_the_keys(
         await seen.press("asterisk", "p", "enter")
 
         assert seen.told() == "paused 50 schedules; z undoes it"
+        seen.app.clear_notifications()
+        await seen.settle()
         assert seen.lines()[-1].endswith("? keys")
 
     watch(story, tmp_path / "many.db", clock)
