@@ -12,6 +12,7 @@ from typing import cast
 
 import pytest
 
+import edgecron.store.postgres
 from edgecron.base.errors import DatabaseFull, DatabaseUnusable
 from edgecron.base.units import from_ms
 from edgecron.model.choices import Cause, Overlap
@@ -108,6 +109,8 @@ def live(world: World, *, turns: int) -> None:
 
 def judge(world: World, specs: Sequence[ScheduleSpec]) -> None:
     """Let all that was begun end, remove the schedules, and check every invariant."""
+    for engine, _ in world.engines.values():
+        engine.recovery.suspect()  # as the kernel has reported the deaths of other engines
     world.settle(for_ms=30_000)
     for one in specs:
         store = store_of(world)
@@ -236,6 +239,40 @@ def test_engines_behind_a_pooler_lose_no_fire(postgres: PostgresServer) -> None:
         judge(world, _CAST)
 
         assert len(world.bodies) > 10
+
+
+_ROLES = Path(edgecron.store.postgres.__file__).with_name("roles.sql")
+
+
+def test_an_engine_needs_only_the_rights_of_its_role(postgres: PostgresServer) -> None:
+    own_url = postgres.create_database()
+    with psycopg.connect(own_url) as owner:
+        owner.execute(_ROLES.read_bytes())
+        owner.execute("CREATE ROLE one_engine LOGIN IN ROLE edgecron_engine")
+    engine_url = own_url.replace("postgres@", "one_engine@")
+
+    with a_world(ServerStores(engine_url), _CAST, seed=7) as world:
+        live(world, turns=60)
+        judge(world, _CAST)
+
+        assert len(world.bodies) > 5
+        with pytest.raises(DatabaseUnusable, match="refuses this role"):
+            world.look("CREATE TABLE edgecron.mine (n bigint)")
+
+
+def test_a_reader_reads_all_and_changes_nothing(postgres: PostgresServer) -> None:
+    own_url = postgres.create_database()
+    with psycopg.connect(own_url) as owner:
+        owner.execute(_ROLES.read_bytes())
+        owner.execute("CREATE ROLE one_reader LOGIN IN ROLE edgecron_reader")
+    stores = ServerStores(own_url.replace("postgres@", "one_reader@"))
+
+    with a_world(ServerStores(own_url), _STORY, seed=0), closing(stores.open(now_ms=0)) as reader:
+        found = reader.get_schedule("plain")
+        assert reader.find_executions(limit=10).runs == []
+        assert len(reader.rows("SELECT name FROM schedules_view")) == len(_STORY)
+        with pytest.raises(DatabaseUnusable, match="refuses this role"):
+            reader.pause_schedule(found, until_ms=None, following=None, now_ms=START_MS)
 
 
 class TrueTime:
