@@ -249,6 +249,7 @@ def prepare_restore(
 def refuse_alive(database: Path) -> None:
     """Raise Conflict if an engine or a supervisor of a database is running."""
     folder = state_dir(database)
+    holders = find_holders(folder)  # The state folder may have been deleted.
     for kind, hint in (
         ("engine", "stop it first ({kill}, or its service), and start it again afterwards"),
         (
@@ -257,8 +258,7 @@ def refuse_alive(database: Path) -> None:
         ),
     ):
         held = [lock for lock in sorted(folder.glob(f"{kind}-*.lock")) if lock_is_held(lock)]
-        # Its state folder may have been deleted.
-        pids = {find_holder(lock) for lock in held} | set(find_holders(folder, kind))
+        pids = {find_holder(lock) for lock in held} | holders.get(kind, set())
         known = sorted(pid for pid in pids if pid is not None)
         if held or known:
             who = f" (pid {', '.join(map(str, known))})" if known else ""

@@ -127,17 +127,19 @@ def lock_is_held(path: Path) -> bool:
     return False
 
 
-def find_holders(state_dir: Path, kind: str) -> list[int]:
-    """Find the processes that hold a deleted lock file `KIND-*.lock` of a state folder (Linux).
+def find_holders(state_dir: Path) -> dict[str, set[int]]:
+    """Find, by kind, processes that hold a deleted lock `KIND-*.lock` of a state folder (Linux).
 
     This also finds holders after the whole folder was deleted.
     """
-    prefix, suffix = f"{os.path.realpath(state_dir)}/{kind}-", f".lock.new{_DELETED}"
-    return [
-        pid
-        for pid, paths in _open_files()
-        if any(path.startswith(prefix) and path.endswith(suffix) for path in paths)
-    ]
+    prefix, suffix = f"{os.path.realpath(state_dir)}/", f".lock.new{_DELETED}"
+    found: dict[str, set[int]] = {}
+    for pid, paths in _open_files():
+        for path in paths:
+            if path.startswith(prefix) and path.endswith(suffix):
+                kind, _, _ = path.removeprefix(prefix).partition("-")
+                found.setdefault(kind, set()).add(pid)
+    return found
 
 
 def _deleted_lock_is_held(path: Path) -> bool:
