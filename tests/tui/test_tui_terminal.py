@@ -190,7 +190,7 @@ def test_it_takes_its_terminal_back_when_it_was_stopped_without_a_word(
 # What `s` does then.
 _DEFECT = Edit(
     function="HomeScreen.action_sort",
-    old="self.current_view()",
+    old="self._sortable()",
     new=r"exec('raise RuntimeError(\'bad \\x1b]52;c;aGk=\\x07\')')",
 )
 
