@@ -205,3 +205,18 @@ def test_doctor_warns_if_no_notices_come(
 
     assert "passes no notices on: engines look for changes every 5 s" in said.out
     assert "no notices" not in edgecron("doctor").out
+
+
+def test_a_role_that_can_make_no_tables_is_told_what_to_grant(edgecron: Edgecron, url: str) -> None:
+    import psycopg  # an extra
+
+    role = f"weak_{os.getpid()}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN".encode())
+
+    named = url.replace("postgres:geheim@", f"{role}@")
+    said = edgecron("--db", named, "add", "job", "--every", "1h", "--", "true")
+
+    assert said.code == 5
+    assert "refuses this role (permission denied for database" in said.err
+    assert "GRANT CREATE ON DATABASE" in said.err

@@ -40,7 +40,9 @@ _MEANINGS: tuple[tuple[str, _Make], ...] = (
         "42501",
         lambda place, why: DatabaseUnusable(
             f"database {place} refuses this role ({why})",
-            hint="grant the role its rights on the schema edgecron",
+            hint="to let the role create the tables: GRANT CREATE ON DATABASE NAME TO ROLE"
+            if "for database" in why
+            else "grant the role its rights on the schema edgecron",
         ),
     ),
     (
