@@ -40,11 +40,13 @@ class StreamCleaner:
 
     Lines and tabs stay. A carriage return begins a line, so each step of a progress bar is visible
     and nothing can be overwritten. Bytes that are not UTF-8 are shown as U+FFFD. A part can end
-    anywhere, also within a letter.
+    anywhere, also within a letter. With `keeps_returns`, a carriage return stays what it is, for
+    readers that show the last step only.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_returns: bool = False) -> None:
         self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._return = "\r" if keeps_returns else "\n"
         self._is_after_return = False
         self._marks = _MOST_MARKS
 
@@ -66,8 +68,9 @@ class StreamCleaner:
             text = "\r" + text
         self._is_after_return = text.endswith("\r")
         # Several returns before a newline are one end of a line: terminals in between double them.
-        lines = re.sub("\r+\n?", "\n", text.rstrip("\r"))
-        shown, self._marks = _escaped(lines, escape, keep="\n\t", marks=self._marks)
+        lines = re.sub("\r+\n", "\n", text.rstrip("\r"))
+        lines = re.sub("\r+", self._return, lines)
+        shown, self._marks = _escaped(lines, escape, keep="\r\n\t", marks=self._marks)
         return shown
 
 

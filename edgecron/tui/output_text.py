@@ -1,7 +1,9 @@
 """The output of a run as lines: kept within a bound, wrapped, searched, selected. Pure.
 
 A line continues with its own stream, even if the other stream printed meanwhile, and keeps its
-place. Lines keep their numbers. If there is too much output, the oldest lines are dropped.
+place. After a carriage return the text of a line begins again, so that only the last step of a
+progress bar stays. Lines keep their numbers. If there is too much output, the oldest lines are
+dropped.
 """
 
 from __future__ import annotations
@@ -114,7 +116,7 @@ class OutputText:
         self.printed_lines = 0
         self.dropped_bytes = 0
         self._lines: list[OutputLine] = []
-        self._cleaners = {stream: StreamCleaner() for stream in Stream}
+        self._cleaners = {stream: StreamCleaner(keeps_returns=True) for stream in Stream}
         self._open_lines: dict[Stream, int] = {}
         self._skipped_bytes = 0  # by the note in the last line
         # Of each line, the rows down to its end, at one width.
@@ -208,6 +210,9 @@ class OutputText:
     def _extend_line(self, stream: Stream, text: str, at_ms: int) -> None:
         """Add text to the open line of a stream, or begin one."""
         number = self._open_lines.get(stream)
+        _, is_again, text = text.rpartition("\r") if "\r" in text else ("", "", text)
+        if is_again and number is not None and number >= self.first:
+            self._replace(self.line(number), "")
         if number is not None and number >= self.first:
             line = self.line(number)
             room = _LONGEST - len(line.text)
@@ -241,8 +246,11 @@ class OutputText:
             grown = new.height(self._width) - line.height(self._width)
             for index in range(at, len(self._row_ends) if grown else 0):
                 self._row_ends[index] += grown
-        if line.number < self._searched and self._is_hit(text) and not self._is_hit(line.text):
+        was_hit, is_hit = self._is_hit(line.text), self._is_hit(text)
+        if line.number < self._searched and is_hit and not was_hit:
             insort(self._hits, line.number)
+        elif line.number < self._searched and was_hit and not is_hit:
+            self._hits.remove(line.number)
 
     def _note_skipped(self, skipped_bytes: int, at_ms: int) -> None:
         """Add a note on skipped bytes; it ends the open lines."""

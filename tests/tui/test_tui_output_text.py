@@ -57,10 +57,10 @@ def test_a_line_goes_on_where_its_own_stream_does() -> None:
 
 
 def test_what_terminals_obey_is_shown_and_letters_may_come_in_parts() -> None:
-    made = printed(piece(b"\x1b[31mred\r50%\r100%\r"), piece(b"\nna\xc3"), piece(b"\xafve \xff"))
+    made = printed(piece(b"\x1b[31mred\r"), piece(b"\nna\xc3"), piece(b"\xafve \xff"))
     made.finish()
 
-    assert texts(made) == ["\\x1b[31mred", "50%", "100%", "naïve \ufffd"]
+    assert texts(made) == ["\\x1b[31mred", "naïve \ufffd"]
 
 
 def test_half_a_letter_at_the_end_is_shown_when_nothing_follows() -> None:
@@ -78,6 +78,23 @@ def test_what_was_not_kept_is_one_line_and_ends_the_lines_before_it() -> None:
     assert texts(made) == ["begin", "half", "… 40 KiB dropped …", "end"]
     assert made.line(2).stream is None
     assert made.line(2).at_ms == 3
+
+
+def test_a_progress_bar_is_its_last_step_however_it_comes() -> None:
+    whole = printed(piece("begin\n10 %\r55 %\r100 %\nend\r\n"))
+    parts = printed(piece("begin\n10 %\r"), piece("55"), piece(" %\r100"), piece(" %\nend\r\n"))
+
+    assert texts(whole) == texts(parts) == ["begin", "100 %", "end"]
+    assert whole.printed_lines == 3
+
+
+def test_a_step_that_was_found_is_forgotten_when_another_one_replaces_it() -> None:
+    made = printed(piece("10 %"))
+    assert list(made.search("10")) == [0]
+
+    made.extend([piece("\r20 %")])
+
+    assert list(made.search("10")) == []
 
 
 def test_the_lines_that_the_job_printed_are_counted_not_those_of_the_screen() -> None:

@@ -426,8 +426,8 @@ def test_an_output_without_a_line_says_why_and_takes_every_key() -> None:
 @pytest.mark.failure(72)
 def test_nothing_that_a_terminal_obeys_is_drawn() -> None:
     hostile = (
-        b"\x1b[31mred\x1b[0m \x1b]52;c;aGk=\x07 \x1b]0;title\x1b\\ [bold]markup[/] \x00\x07\x08\r"
-        b"\xc2\x9b31m \x9b \xe2\x80\xae\xe2\x81\xa6 \xff\xfe e" + b"\xcc\x81" * 50 + b"\n"
+        b"\x1b[31mred\x1b[0m \x1b]52;c;aGk=\x07 \x1b]0;title\x1b\\ [bold]markup[/] \x00\x07\x08\n"
+        b"gone\r\xc2\x9b31m \x9b \xe2\x80\xae\xe2\x81\xa6 \xff\xfe e" + b"\xcc\x81" * 50 + b"\n"
     )
 
     async def story(seen: Story) -> None:
@@ -436,6 +436,7 @@ def test_nothing_that_a_terminal_obeys_is_drawn() -> None:
             *((0, OutputChunk(stream=Stream.STDOUT, at_ms=AT_MS, content=one)) for one in chunks)
         )
         assert "[bold]markup[/]" in whole_text(seen.view.printed)
+        assert "\r" not in whole_text(seen.view.printed)
         for key in ("t", "w", "l"):
             await seen.press(key)
             texts = [segment.text for y in range(HEIGHT) for segment in seen.view.render_line(y)]
