@@ -29,7 +29,7 @@ from edgecron.tui.form_fields import (
     texts_of,
     uneditable_fields,
 )
-from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormFields, Preview
+from edgecron.tui.form_widgets import Choice, FieldLines, FieldRow, FormFields, Preview, SectionHead
 from edgecron.tui.keys import bindings
 from edgecron.tui.queries import QueryScreen
 from edgecron.tui.status import StatusLine
@@ -43,6 +43,9 @@ _KEYS = (
     ("tab ↓", "next field", "app.focus_next"),
     ("⇧tab ↑", "previous field", "app.focus_previous"),
 )
+
+
+_PLAIN_TEXTS = texts_of("", {})
 
 
 class ScheduleForm(QueryScreen[str | None]):
@@ -123,9 +126,12 @@ class ScheduleForm(QueryScreen[str | None]):
 
     def _section(self, number: int) -> Iterator[Widget]:
         title, fields = SECTIONS[number]
-        head = Facts(id=f"section-{number}", classes="section")
-        head.show_rows([Title(title)])
-        yield head
+        if number:
+            yield SectionHead(number, title)
+        else:
+            head = Facts(id="section-0", classes="section")
+            head.show_rows([Title(title)])
+            yield head
         for field in fields:
             yield self._rows[field.key]
 
@@ -139,6 +145,9 @@ class ScheduleForm(QueryScreen[str | None]):
     def on_mount(self) -> None:
         self.query_one("#message").display = False
         self._show_top()
+        changed = {key for key, text in self._first.items() if text != _PLAIN_TEXTS[key]}
+        for number, (_, fields) in enumerate(SECTIONS):
+            self._fold(number, is_open=any(field.key in changed for field in fields))
         self._focus("name" if self._opened is None else "when")
         self.app.release_keys()
         self._check()
@@ -156,7 +165,34 @@ class ScheduleForm(QueryScreen[str | None]):
     def _draft(self) -> Draft:
         return Draft(self.texts, self._opened, self._base, self._before)
 
+    def _fold(self, number: int, *, is_open: bool) -> None:
+        """Open or fold a section; the first one is always open."""
+        if not number:
+            return
+        _, fields = SECTIONS[number]
+        for field in fields:
+            self._rows[field.key].display = is_open
+        texts = {field.key: self._rows[field.key].text for field in fields}
+        values = [
+            f"{FIELDS[key].label} {text.splitlines()[0]}"
+            for key, text in texts.items()
+            if text.strip() and text != _PLAIN_TEXTS[key]
+        ]
+        self.query_one(f"#section-{number}", SectionHead).show_fold(
+            is_open=is_open, values=", ".join(values), count=len(fields)
+        )
+
+    def on_section_head_toggled(self, message: SectionHead.Toggled) -> None:
+        first = SECTIONS[message.number][1][0]
+        self._fold(message.number, is_open=not self._rows[first.key].display)
+
+    def _open_section_of(self, key: str) -> None:
+        for number, (_, fields) in enumerate(SECTIONS):
+            if any(field.key == key for field in fields) and not self._rows[key].display:
+                self._fold(number, is_open=True)
+
     def _focus(self, key: str) -> None:
+        self._open_section_of(key)
         editor = self._rows[key].editor
         if editor is not None:
             editor.focus()
@@ -200,6 +236,8 @@ class ScheduleForm(QueryScreen[str | None]):
             # The preview shows what is wrong with a time.
             if key == "when" and found.times.is_wrong:
                 problem = ""
+            if problem or caution:
+                self._open_section_of(key)
             row.show_problem(problem or caution, is_wrong=bool(problem))
         self.query_one(Preview).show_check(found)
         if self._refusal:
@@ -243,6 +281,10 @@ class ScheduleForm(QueryScreen[str | None]):
     def on_descendant_focus(self) -> None:
         row = self._current_row()
         words = "" if row is None else f"{row.field.label}: {row.field.hint}"
+        if isinstance(self.focused, SectionHead):
+            words = "⏎ opens or folds these fields"
+        if row is not None:
+            self._open_section_of(row.field.key)
         self.query_one("#hint", TextLine).show([(f" {words}", "dim")])
         self._show_keys()
 

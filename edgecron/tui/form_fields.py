@@ -48,7 +48,7 @@ _TITLES = {
     Group.WAIT: "Waiting and order",
     Group.MORE: "More",
 }
-_FIRST = ("timezone", "cwd", "env", "description", "group")  # in the first section
+_PLACE = ("timezone", "cwd", "env", "description", "group")  # in the second section
 _OTHER_FIELDS = ("allow_fast", "queue", "enabled")  # the form has no field for these
 _LISTS = ("between", "not_between", "except", "needs", "scope")
 _JOB_KEYS = tuple(JOBS)
@@ -100,13 +100,13 @@ def _plain(value: object) -> str:
 
 
 def _sections() -> tuple[tuple[str, tuple[FormField, ...]], ...]:
-    """Return the sections and their fields; the ones that most schedules need come first."""
+    """Return the sections and their fields; the first has those that each schedule needs."""
     rest = {
         name: option
         for name, option in OPTIONS.items()
         if name not in (*TRIGGERS, *JOBS, *_OTHER_FIELDS)
     }
-    first = [_field(rest.pop(name)) for name in _FIRST]
+    place = tuple(_field(rest.pop(name)) for name in _PLACE)
     schedule = (
         FormField("name", "name", "letters, digits, _ - ."),
         FormField(
@@ -115,7 +115,6 @@ def _sections() -> tuple[tuple[str, tuple[FormField, ...]], ...]:
             "0 2 * * *, every 15m, at 09:00, once in 21:00-05:00, after X, on demand",
             FieldKind.LINES,
         ),
-        first[0],
         FormField(
             "kind",
             "run a",
@@ -124,13 +123,13 @@ def _sections() -> tuple[tuple[str, tuple[FormField, ...]], ...]:
             _KINDS,
         ),
         FormField("job", "job", "the command and its arguments, or the line", FieldKind.LINES),
-        *first[1:],
     )
     by_group: dict[Group, list[FormField]] = {group: [] for group in _TITLES}
     for option in rest.values():
         by_group.get(option.group, by_group[Group.MORE]).append(_field(option))
     return (
         ("Schedule", schedule),
+        ("Zone, folder, environment and group", place),
         *((title, tuple(by_group[group])) for group, title in _TITLES.items()),
     )
 

@@ -19,7 +19,7 @@ from edgecron.base.safetext import JOINER, clean
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.form_check import FormCheck, TimeLine
 from edgecron.tui.form_fields import FieldKind, FormField
-from edgecron.tui.text_line import LineInput, Span, TextLine, Title, laid_out
+from edgecron.tui.text_line import Facts, LineInput, Span, TextLine, Title, laid_out
 from edgecron.views.phrases import OK, PROBLEM, WARNING, Glyph, display_width, folded
 from edgecron.views.times import short_distance, weekday_time
 
@@ -84,6 +84,41 @@ class FormFields(VerticalScroll, can_focus=False):
         Binding("up", "app.focus_previous", show=False),
         Binding("down", "app.focus_next", show=False),
     ]
+
+
+class SectionHead(Facts, can_focus=True):
+    """The head of a section that can be folded; a folded one names the values that differ."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,space,left,right", "fold", show=False),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
+    ]
+    DEFAULT_CSS = "SectionHead:focus { background: $panel; }"
+
+    class Toggled(Message):
+        """The user opened or folded the section."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+    def __init__(self, number: int, title: str) -> None:
+        super().__init__(id=f"section-{number}", classes="section")
+        self._number = number
+        self._title = title
+
+    def show_fold(self, *, is_open: bool, values: str, count: int) -> None:
+        """Show whether the section is open; if it is folded, its values or how many fields."""
+        words = "" if is_open else clean(values)[:40] or f"{count} fields"
+        title = f"{'▾' if is_open else '▸'} {self._title}"
+        self.show_rows([Title(title, ((words, "accent" if values else "dim"),) if words else ())])
+
+    def action_fold(self) -> None:
+        self.post_message(self.Toggled(self._number))
+
+    def on_click(self) -> None:
+        self.action_fold()
 
 
 class Choice(TextLine, can_focus=True):
@@ -225,7 +260,9 @@ class FieldRow(Grid):
             return
         self._message.display = bool(words)
         sign, style = (PROBLEM, "bad") if is_wrong else (WARNING, "warn")
-        width = max(20, self.size.width - 20)
+        # A row of a section that opens now has no size yet.
+        fields = self.screen.query_one(FormFields)
+        width = max(20, (self.size.width or fields.scrollable_content_region.width) - 20)
         lines = list(folded(clean(words), width)) or [""]
         self._message.show(
             *[

@@ -17,7 +17,7 @@ from edgecron.formats.document_writing import schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.form import ScheduleForm
-from edgecron.tui.form_widgets import Choice, FieldLine, FieldLines, FieldRow
+from edgecron.tui.form_widgets import Choice, FieldLine, FieldLines, FieldRow, SectionHead
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.schedule_screen import ScheduleScreen
 from tests.support.scene import Scene, make_scene
@@ -119,7 +119,7 @@ def test_keys_alone_make_a_schedule(scene: Scene) -> None:
         await seen.write("@daily")
         await seen.press("enter")
         await seen.write("every 6h")
-        await seen.press("tab", "tab", "right", "down")
+        await seen.press("tab", "right", "down")
         await seen.write("date; uptime")
         await seen.press("ctrl+s")
         assert "added report; next" in seen.told()
@@ -139,6 +139,23 @@ def test_keys_alone_make_a_schedule(scene: Scene) -> None:
     assert origins(scene)["report"] == "dashboard"
 
 
+def test_sections_are_folded_until_they_are_opened_or_have_a_value(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        assert "▸ End of a run, and retries" in seen.text()
+        assert "timeout" not in seen.text()
+        await seen.press("tab", "tab", "tab", "tab", "enter")
+        assert "▾ Zone, folder, environment and group" in seen.text()
+        await fill(seen, timeout="5m")
+        assert "▾ End of a run, and retries" in seen.text()
+        head = seen.app.screen.query_one("#section-3", SectionHead)
+        head.focus()
+        await seen.press("enter")
+        assert "▸ End of a run, and retries" in seen.text()
+        assert "timeout 5m" in seen.text()
+
+    add(scene, tale)
+
+
 def test_each_field_is_reached_by_tab_and_seen_to_be_on_small_screens(scene: Scene) -> None:
     async def tale(seen: Seen) -> None:
         form = seen.app.screen
@@ -156,6 +173,8 @@ def test_each_field_is_reached_by_tab_and_seen_to_be_on_small_screens(scene: Sce
 
         async def walk() -> None:
             for row in rows:
+                if isinstance(form.focused, SectionHead):
+                    await seen.press("tab")
                 await seen.until(partial(is_reached, row))
                 await seen.pilot.press("tab")
             await seen.until(lambda: form.focused is form.query_one("#save"))
@@ -163,6 +182,10 @@ def test_each_field_is_reached_by_tab_and_seen_to_be_on_small_screens(scene: Sce
             await seen.until(partial(is_reached, rows[-2]))
             await seen.press("tab", "tab", "tab")
 
+        for head in form.query(SectionHead):
+            if "▸" in str(head.lines()):
+                head.action_fold()
+        await seen.settle()
         await resize((60, 14))
         await resize((40, 10))
         await walk()
