@@ -212,8 +212,8 @@ def find_machine(state_dir: Path) -> str | None:
     """The name of this machine; None if no engine has run here, or the database is a file."""
     try:
         found = (state_dir / "machine").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None  # No engine of ours has run here.
     return found if found.partition("/")[0] == os.uname().nodename else None
 
 
