@@ -126,7 +126,7 @@ class Program:
 
     @property
     def path(self) -> Path:
-        """The database file. Raises NotSupported for a database of a server."""
+        """The database file; a database of a server has none."""
         if isinstance(self.location, ServerUrl):
             raise NotSupported(
                 f"database {self.location} is on a server and has no path", hint="use `location`"
