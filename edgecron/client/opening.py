@@ -330,9 +330,18 @@ class Engines(OpenDatabase):
         return any(state.is_working and state.info.takes(queue, offer) for state in self.engines())
 
     def is_supervised(self, execution: Execution) -> bool:
-        """Return whether the supervisor of a running run still runs."""
+        """Return whether the supervisor of a running run still runs.
+
+        On another machine it does until the lease of its engine has ended.
+        """
         from edgecron.supervisor.state_files import is_key, lock_is_held, lock_path
 
+        if isinstance(self.location, ServerUrl):
+            from edgecron.engine.state_folder import find_machine
+
+            row = self.store.find_running_row(execution.id)
+            if row is not None and row.machine != find_machine(self.state_dir):
+                return not row.is_stale
         key = execution.supervisor_id
         if key is None or not is_key(key):
             return False

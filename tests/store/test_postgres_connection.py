@@ -386,3 +386,17 @@ def test_behind_a_pooler_a_connection_needs_no_session(
         assert listening.poll_ms is not None
         store.close()
         other.close()
+
+
+def test_an_edit_by_a_psql_that_does_not_search_our_schema(url: str, store: PostgresStore) -> None:
+    bench = Bench(lambda: store, FakeClock())  # type: ignore[arg-type, return-value]
+    bench.add(make_spec("sync", "every 1h"))
+
+    with psycopg.connect(url, autocommit=True) as anyone:
+        anyone.execute("UPDATE edgecron.schedules SET priority = 5")
+    edited = store.get_schedule("sync")
+    with psycopg.connect(url, autocommit=True) as anyone:
+        anyone.execute("UPDATE edgecron.schedules SET enabled = 0")
+
+    assert (edited.revision, edited.spec.priority) == (2, 5)
+    assert not store.get_schedule("sync").enabled

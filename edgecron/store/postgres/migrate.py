@@ -9,7 +9,7 @@ from edgecron.store.postgres.connection import ServerDatabase
 from edgecron.store.sql.rows import SPEC_COLUMNS
 
 # A script that has landed never changes, because databases have run it.
-SCRIPTS = ("0001_foundation.sql", "0002_leases.sql")
+SCRIPTS = ("0001_foundation.sql", "0002_leases.sql", "0003_search_path.sql")
 SCHEMA_VERSION = len(SCRIPTS)
 _FOLDER = Path(__file__).parent
 
@@ -69,7 +69,8 @@ def _edited_trigger() -> str:
     """The trigger that gives an edit by SQL a revision, over all columns of a definition."""
     columns = ", ".join('"user"' if name == "user" else name for name in SPEC_COLUMNS)
     listed = ", ".join(f"'{name}'" for name in SPEC_COLUMNS)
-    return f"""CREATE OR REPLACE FUNCTION note_edit() RETURNS trigger LANGUAGE plpgsql AS $$
+    return f"""CREATE OR REPLACE FUNCTION note_edit() RETURNS trigger LANGUAGE plpgsql
+SET search_path = edgecron, pg_catalog AS $$
 BEGIN
     UPDATE schedules SET revision = revision + 1, updated_at = server_ms() WHERE id = NEW.id;
     INSERT INTO schedule_revisions (schedule_id, revision, at, origin, snapshot)
