@@ -324,42 +324,37 @@ def test_marked_runs_of_one_schedule_start_it_once_and_the_question_says_so(
     )
 
 
-def test_escape_stops_an_action_on_many_and_the_rest_stays(
-    tmp_path: Path, clock: FakeClock
+def test_escape_stops_an_action_on_several_and_the_rest_stays(
+    client: Client, clock: FakeClock
 ) -> None:
-    with Client(tmp_path / "many.db", clock=clock) as client:
-        client.add_all([make_spec(f"job-{number:04}", "0 2 * * *") for number in range(1000)])
-
     async def story(seen: Seen) -> None:
-        await seen.press("asterisk", "r")
-        await seen.pilot.press("enter")
-        await seen.until(lambda: bool(seen.app.stops))
-        await seen.pilot.press("escape")
-        await seen.until(lambda: "stopped: " in seen.told())
+        await seen.press("asterisk", "p")
+        with client.store.transaction():  # The first one waits until this ends.
+            await seen.pilot.press("enter")
+            await seen.until(lambda: bool(seen.app.stops))
+            await seen.pilot.press("escape")
+            await seen.until(lambda: all(stop.is_set() for stop in seen.app.stops))
+        await seen.until(lambda: "stopped: 2 schedules left as before" in seen.told())
         assert not seen.app.stops
-        assert "1,000 marked" not in seen.text()
 
-    watch(story, tmp_path / "many.db", clock)
+    watch(story, client.path, clock)
 
-    with Client(tmp_path / "many.db", clock=clock) as client:
-        assert 0 < len(client.history(limit=1000)) < 1000
+    assert sorted(one.enabled for one in client.schedules()) == [False, True, True]
 
 
-def test_leaving_while_several_are_acted_on_asks_first(tmp_path: Path, clock: FakeClock) -> None:
-    with Client(tmp_path / "many.db", clock=clock) as client:
-        client.add_all([make_spec(f"job-{number:04}", "0 2 * * *") for number in range(1000)])
-
+def test_leaving_while_several_are_acted_on_asks_first(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
-        await seen.press("asterisk", "r")
-        await seen.pilot.press("enter")
-        await seen.until(lambda: bool(seen.app.stops))
-        await seen.pilot.press("q")
-        await seen.until(lambda: "Leave now?" in seen.text())
-        assert "⏎ leave now    esc stay" in seen.text()
-        await seen.pilot.press("escape", "escape")
-        await seen.until(lambda: "stopped: " in seen.told())
+        await seen.press("asterisk", "p")
+        with client.store.transaction():
+            await seen.pilot.press("enter")
+            await seen.until(lambda: bool(seen.app.stops))
+            await seen.pilot.press("q")
+            await seen.until(lambda: "Leave now?" in seen.text())
+            assert "⏎ leave now    esc stay" in seen.text()
+            await seen.pilot.press("escape")
+        await seen.until(lambda: "paused 3 schedules" in seen.told())
 
-    watch(story, tmp_path / "many.db", clock)
+    watch(story, client.path, clock)
 
 
 def test_a_range_is_marked_as_the_cursor_moves(client: Client, clock: FakeClock) -> None:
