@@ -398,5 +398,5 @@ def test_an_edit_by_a_psql_that_does_not_search_our_schema(url: str, store: Post
     with psycopg.connect(url, autocommit=True) as anyone:
         anyone.execute("UPDATE edgecron.schedules SET enabled = 0")
 
-    assert (edited.revision, edited.spec.priority) == (2, 5)
+    assert (edited.revision, edited.spec.policies.priority) == (2, 5)
     assert not store.get_schedule("sync").enabled
