@@ -43,7 +43,10 @@ _FIRST = (
     *("run", "pause", "resume", "reschedule", "cancel"),
     *("add", "add_form", "edit", "delete", "undo", "changes", "graph", "backfill"),
 )
-_LAST = ("up", "down", "top", "bottom", "page_up", "page_down", "open", "back")
+_LAST = (
+    *("up", "down", "left", "right", "top", "bottom", "page_up", "page_down"),
+    *("open", "back"),
+)
 
 
 class Item(NamedTuple):
