@@ -385,8 +385,9 @@ class KeyLine(TextLine):
 
     def show_place(self, place: str, *, without: tuple[str, ...] = ()) -> None:
         """Show the keys of another place, except those of some actions."""
-        self._place, self._without = place, without
-        self.show_keys()
+        if (place, without) != (self._place, self._without):
+            self._place, self._without = place, without
+            self.show_keys()
 
     def on_mount(self) -> None:
         self.watch(self.app, "progress", self.show_keys)
