@@ -170,7 +170,7 @@ def test_migrate_refuses_to_copy_while_an_engine_is_running(
             key="there", pid=1, boot_id="b", queues=("command",), now_ms=0
         )
         assert client.store.leases is not None
-        client.store.leases.renew_lease(engine_id, machine="web2/1")
+        client.store.leases.renew_lease(engine_id, machine="web2/1", lease_ms=60_000)
 
     said = edgecron("migrate", "--to", str(tmp_path / "back.db"))
 
@@ -220,3 +220,26 @@ def test_a_role_that_can_make_no_tables_is_told_what_to_grant(edgecron: Edgecron
     assert said.code == 5
     assert "refuses this role (permission denied for database" in said.err
     assert "GRANT CREATE ON DATABASE" in said.err
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "postgresql://u:geh?eim@host/jobs",
+        "POSTGRESQL://u:geheim@host/jobs",
+        "postgresql+psycopg://u:geheim@host/jobs",
+        "postgresql://u:geheim%zz@host/jobs",
+        "postgresql://u:geheim@[::1/jobs",
+        "postgresql://host/jobs?pass%77ord=geheim",
+    ],
+)
+def test_no_form_of_a_url_shows_its_password(
+    edgecron: Edgecron, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "1")
+
+    said = edgecron("--db", given, "list")
+
+    assert said.code != 0
+    assert "geh" not in said.out + said.err
+    assert "eim" not in said.out + said.err

@@ -48,11 +48,11 @@ def place_of(url: str) -> str:
     place = str(read_location(url))
     try:
         conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        raise InvalidInput(
-            f"database URL {place} can't be read: {str(error).strip()}",
-            hint="write it so: postgresql://USER@HOST:PORT/DATABASE",
-        ) from error
+    except psycopg.ProgrammingError:
+        raise InvalidInput(  # Without the driver's words: the password can be in them.
+            "the database URL can't be read",
+            hint="write it so: postgresql://USER@HOST:PORT/DATABASE; in a password, write % as %25",
+        ) from None
     return place
 
 
@@ -60,6 +60,7 @@ class ServerDatabase(OwnConnection):
     """One connection, for one thread at a time of one process."""
 
     # An engine that has just registered has no lease yet, and is not ours.
+    lease_is_over = f"coalesce(coalesce(stale_after, started_at + {LEASE_MS}) < server_ms(), true)"
     lease_columns = f"""coalesce(n.machine, ''),
         coalesce(coalesce(n.stale_after, n.started_at + {LEASE_MS}) < server_ms(), true)"""
 
@@ -411,6 +412,10 @@ class ServerDatabase(OwnConnection):
         self.run_script("\n".join(f"ALTER TABLE {one} DISABLE TRIGGER USER;" for one in tables))
         yield
         self.run_script("\n".join(f"ALTER TABLE {one} ENABLE TRIGGER USER;" for one in tables))
+
+    def allow_idle(self) -> None:
+        """Let the open transaction be idle for long."""
+        self.run_script("SET LOCAL idle_in_transaction_session_timeout = 0")
 
     def find_last_ids(self) -> dict[str, int]:
         """The last id that each table has given."""
