@@ -7,10 +7,11 @@
 A store is a file, or the database of a PostgreSQL server. First stop every engine of both
 databases. The target must be a new or an empty database. migrate copies schedules, their former
 definitions, history, output, state and notices. Then it reads both databases again and compares
-them. If they differ, nothing is copied.
+them. If they differ, nothing is copied. A NUL letter in a text becomes U+FFFD, in the comparison
+too, because PostgreSQL has no NUL.
 
-The original stays as it is. Start engines only with the target: an engine of the original would run
-each schedule once more.
+The original stays as it is, but migrate records the ends of runs whose engine has died. Start
+engines only with the target: an engine of the original would run each schedule once more.
 """
 
 from __future__ import annotations

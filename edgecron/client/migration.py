@@ -21,8 +21,9 @@ class Migrated(NamedTuple):
 def migrate(source: Client, target: Client, *, on_progress: Progress) -> Migrated:
     """Copy schedules, history and output to an empty database, and compare both.
 
-    The source stays as it is. Raises Conflict while an engine or a run is active, if the target has
-    schedules or runs, or if the copy differs: then nothing is copied.
+    The source stays as it is, but the ends of runs whose engine has died are recorded. Raises
+    Conflict while an engine or a run is active, if the target has schedules or runs, or if the copy
+    differs: then nothing is copied.
     """
     if source.location == target.location:
         raise InvalidInput(

@@ -117,3 +117,26 @@ def test_progress_reaches_its_end(ends: tuple[OpenStore, OpenStore]) -> None:
 
     assert seen == sorted(seen)
     assert seen[-1][0] == seen[-1][1]
+
+
+def test_a_run_that_starts_meanwhile_is_refused(ends: tuple[OpenStore, OpenStore]) -> None:
+    open_source, open_target = ends
+    bench = Bench(open_source, FakeClock())
+    bench.add(make_spec("sync", "every 1h"))
+    bench.clock.advance_ms(HOUR_MS)
+    bench.fire()
+
+    with pytest.raises(Conflict, match="has started meanwhile"):
+        copy_all(bench.store, open_target(), on_progress=nothing)
+
+
+def test_a_table_without_rows_keeps_its_last_id(ends: tuple[OpenStore, OpenStore]) -> None:
+    open_source, open_target = ends
+    source = open_source()
+    with source.transaction():
+        source.set_last_ids({"notices": 500})
+    target = open_target()
+
+    copy_all(source, target, on_progress=nothing)
+
+    assert target.find_last_ids()["notices"] == 500

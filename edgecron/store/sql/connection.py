@@ -29,6 +29,7 @@ class Connection(Protocol):
 
     notes: dict[str, Any]  # of the store's modules, kept between transactions
     lease_columns: str  # SQL: the machine of engine `n`, and whether its lease has ended
+    lease_is_over: str  # SQL: whether the lease of an engine has ended
     path: Path  # the file; for a server, beside which this machine keeps its own files
     place: str  # where the database is, for people
     is_new: bool  # whether opening it made it
@@ -127,6 +128,9 @@ class Connection(Protocol):
 
     def without_triggers(self, tables: Sequence[str]) -> AbstractContextManager[None]:
         """Write to these tables without their triggers, in the open transaction."""
+
+    def allow_idle(self) -> None:
+        """Let the open transaction be idle for long."""
 
     def find_last_ids(self) -> dict[str, int]:
         """The last id that each table has given, by tables that never give one twice."""

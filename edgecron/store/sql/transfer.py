@@ -60,6 +60,9 @@ def copy_all(
     counts = {table: _count(source, table) for table in TABLES}
     done, most = 0, 2 * sum(counts.values())
     with source.transaction(), target.transaction():
+        for database in (source, target):
+            database.allow_idle()
+            _refuse_active(database)
         _refuse_full(target)
         with target.without_triggers(TABLES):
             for table in TABLES:
@@ -104,6 +107,13 @@ def _refuse_full(target: Connection) -> None:
             f"the target has {schedules} schedules and {runs} runs, expected an empty database",
             hint="name a new database",
         )
+
+
+def _refuse_active(database: Connection) -> None:
+    """Raise Conflict if a run is active: its engine has started after the first look."""
+    running = database.row("SELECT id FROM executions WHERE status = 'running' LIMIT 1")
+    if running is not None:
+        raise Conflict(f"run {running[0]} has started meanwhile", hint="stop every engine first")
 
 
 def _read(database: Connection, table: str, columns: list[str]) -> Iterator[tuple[Any, ...]]:

@@ -89,7 +89,7 @@ _LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, 
 class Database(Statements):
     """One connection, for one thread of one process."""
 
-    lease_columns = "NULL, 0"  # All engines of a file run on its machine.
+    lease_columns, lease_is_over = "NULL, 0", "1 = 1"  # Engines of a file run on its machine.
 
     def __init__(
         self,
@@ -323,11 +323,17 @@ class Database(Statements):
 
     def set_last_ids(self, last_ids: Mapping[str, int]) -> None:
         """Let tables give ids beyond these, and beyond all that they have."""
-        for name in self.find_last_ids():
-            self.change(
-                "UPDATE sqlite_sequence SET seq = max(seq, :last) WHERE name = :name",
-                {"name": name, "last": last_ids.get(name, 0)},
-            )
+        known = self.find_last_ids()
+        for (name,) in self.rows(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
+        ):
+            last = max(known.get(name, 0), last_ids.get(name, 0))
+            params = {"name": name, "last": last}
+            self.change("DELETE FROM sqlite_sequence WHERE name = :name", {"name": name})
+            self.change("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)", params)
+
+    def allow_idle(self) -> None:
+        """Do nothing: a transaction of ours can be idle for as long as it wants."""
 
     def find_size(self) -> tuple[int, int]:
         """The bytes that the database holds, and the free bytes in its file."""
