@@ -7,6 +7,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ from edgecron.engine.step import Engine, Hosting
 from edgecron.engine.watchdog import Watchdog
 from edgecron.model.engine import Offers
 from edgecron.model.run import Claim, Outcome
+from edgecron.store.contract import LEASE_MS, RENEW_MS
 from edgecron.store.locations import open_store
 from edgecron.supervisor.command_runner import CommandRunner, Part
 from edgecron.supervisor.runner import Runner
@@ -261,7 +263,21 @@ class OutlivingCalls:
                 return
             if is_last:
                 return
-            poll.poll()
+            poll.poll(RENEW_MS if isinstance(self._database, ServerUrl) else None)
+            self._renew()
+
+    def _renew(self) -> None:
+        """Renew the lease, so that no engine of another machine takes a function for dead."""
+        if not isinstance(self._database, ServerUrl):
+            return
+        with suppress(EdgecronError, OSError):  # The server is away: try again in time.
+            store = open_store(self._database, now_ms=self._clock.now_ms(), must_exist=True)
+            try:
+                machine = name_machine(self._state_dir)
+                if store.leases is not None:
+                    store.leases.renew_lease(self._engine_id, machine=machine, lease_ms=LEASE_MS)
+            finally:
+                store.close()
 
     def _write(self, outcomes: Sequence[Outcome], *, is_last: bool) -> bool:
         """Record ends; whether that was possible."""

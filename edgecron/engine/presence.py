@@ -25,7 +25,14 @@ from edgecron.planning.next_fire import (
     missed_until,
 )
 from edgecron.planning.retention import Retention
-from edgecron.store.contract import BEAT_MS, LEASE_MS, RENEW_MS, EnginePresence, Lease
+from edgecron.store.contract import (
+    BEAT_MS,
+    LEASE_MS,
+    LEFT_LEASE_MS,
+    RENEW_MS,
+    EnginePresence,
+    Lease,
+)
 from edgecron.triggers.zones import local_zone_mark
 
 if TYPE_CHECKING:
@@ -163,11 +170,10 @@ class Registration:
         Raises LeaseLost if engines of other machines took this one for dead. The next `keep` then
         registers it again.
         """
-        leases = self._store.leases
         now_ms = self._clock.monotonic_ms()
-        if leases is None or now_ms < self._renew_at_ms - _RENEW_EARLY_MS:
+        if self._store.leases is None or now_ms < self._renew_at_ms - _RENEW_EARLY_MS:
             return None
-        lease = leases.renew_lease(self.get_id(), machine=self._identity.machine)
+        lease = self._renew_for(LEASE_MS)
         if lease is None:
             self.note_lease_lost()
             raise LeaseLost("other machines could not reach this engine, and took its runs over")
@@ -175,6 +181,11 @@ class Registration:
             self._held_since_ms = now_ms
         self._renew_at_ms = now_ms + RENEW_MS
         return lease
+
+    def _renew_for(self, lease_ms: int) -> Lease | None:
+        leases = self._store.leases
+        assert leases is not None
+        return leases.renew_lease(self.get_id(), machine=self._identity.machine, lease_ms=lease_ms)
 
     def note_lease_lost(self) -> None:
         """Have the next `keep` register this engine again."""
@@ -230,9 +241,11 @@ class Registration:
                 boottime_ms=self._clock.boottime_ms(),
             )
 
-    def end(self) -> None:
-        """Record that this engine has stopped."""
+    def end(self, *, leaves_runs: bool) -> None:
+        """Record that this engine has stopped. Runs that it leaves wait for its machine's next."""
         if self.engine_id is not None:
+            if leaves_runs and self._store.leases is not None:
+                self._renew_for(LEFT_LEASE_MS)
             self._store.retire_engine(
                 self.engine_id,
                 now_ms=self._clock.now_ms(),

@@ -170,6 +170,9 @@ class Recovery:
         )
         self._report(done)
         for engine in dead:
+            is_elsewhere = self._others.is_elsewhere(engine.machine)
+            if not self._store.note_death(engine.id, by_lease=is_elsewhere):
+                continue
             self._store.retire_engine(engine.id, now_ms=self._clock.now_ms(), has_died=True)
             self._others.forget_engine(engine.key)
         self._is_suspected = False
@@ -294,6 +297,11 @@ class _Pass:
         out_of_reach: list[RunningRow] = []
         for row in self._find_left():
             is_ours = row.engine_id == self._engine_id
+            if self._has_token(row):
+                # Claimed before this engine registered again, or of an interrupted adoption.
+                if not is_ours:
+                    self._record_as_ours([row])
+                continue
             # A row without a supervisor was a callable, whatever its schedule is now.
             is_callable = row.kind == JobKind.CALLABLE or row.supervisor_id == THREADS
             if not is_ours and self._others.is_elsewhere(row.machine):
@@ -302,13 +310,12 @@ class _Pass:
                 callables.append(row)
             elif is_callable:
                 # Of our own threads, whatever became of the supervisor that the row names.
-                if not self._has_token(row):
-                    self._requeue(row)
+                self._requeue(row)
             elif row.supervisor_id in self._adopted_ids:
                 self._settle_adopted(row)
             elif row.supervisor_id != self._supervisor_id:
                 orphans.setdefault(row.supervisor_id, []).append(row)
-            elif not self._has_token(row):
+            else:
                 # Its claim was committed although COMMIT raised: it was never started.
                 self._requeue(row)
         for supervisor_id, rows in orphans.items():
@@ -349,8 +356,14 @@ class _Pass:
             for engine_id, row in engines.items()
             if not _is_alive(row.engine_key, row, self._others, judges_machines=judges)
         }
-        for engine_id in dead:
-            self._store.note_death(engine_id)
+        # An engine that has renewed its lease meanwhile is not dead.
+        dead = {
+            engine_id
+            for engine_id in dead
+            if self._store.note_death(
+                engine_id, by_lease=self._others.is_elsewhere(engines[engine_id].machine)
+            )
+        }
         known = dead | {self._engine_id}
         return [row for row in self._store.find_running() if row.engine_id in known]
 
@@ -360,10 +373,7 @@ class _Pass:
         A row that is neither ours nor revoked can't be judged while its supervisor lives. It stays
         until the supervisor has gone, or is adopted again.
         """
-        if self._has_token(row):
-            if row.engine_id != self._engine_id:
-                self._record_as_ours([row])
-        elif self._runners is not None and row.lease_token in self._runners.revoked:
+        if self._runners is not None and row.lease_token in self._runners.revoked:
             self._requeue(row)
 
     def _adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> bool:

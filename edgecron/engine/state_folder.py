@@ -199,7 +199,9 @@ def name_machine(state_dir: Path) -> str:
     if found is not None:
         return found
     path, host = state_dir / "machine", os.uname().nodename
-    path.unlink(missing_ok=True)  # of another host
+    with suppress(FileNotFoundError):
+        if path.read_text(encoding="utf-8").partition("/")[0] != host:
+            path.unlink()
     new = state_dir / f"machine-{os.getpid()}.new"
     new.write_text(f"{host}/{os.urandom(8).hex()}", encoding="utf-8")
     with suppress(FileExistsError):  # Another process was faster.

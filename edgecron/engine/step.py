@@ -287,6 +287,7 @@ class Engine:
 
     def _leave_lost_runs(self) -> None:
         """End our runs that others recorded as interrupted, or leave them; write nothing."""
+        self.runners.own.is_recorded = False  # in the new row of this engine
         tokens = {row.execution_id: row.lease_token for row in self._store.find_running()}
         lost = [
             execution_id
@@ -491,7 +492,7 @@ class Engine:
     def retire(self) -> None:
         """Record the last ends and leave the database; runs continue under their supervisor."""
         self._write_ends()
-        self._registration.end()
+        self._registration.end(leaves_runs=bool(self.runners))
         self._upkeep.notices.look(has_changed=True, is_last=True)  # Its end can be a notice.
 
     def close(self) -> None:

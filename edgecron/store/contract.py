@@ -21,6 +21,9 @@ STALE_MS = 3 * BEAT_MS  # after this, a run without heartbeat is shown as stale
 # heard. Two statements a minute, and a dead machine is noticed within 62 s.
 LEASE_MS = 60_000
 RENEW_MS = 30_000
+# A stopped engine that leaves commands running: longer than a restart or an upgrade takes. The next
+# engine of its machine adopts them.
+LEFT_LEASE_MS = 3_600_000
 
 
 class Lease(NamedTuple):

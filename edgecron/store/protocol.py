@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Leases(Protocol):
     """Show that engines are running on machines whose kernel can't be asked."""
 
-    def renew_lease(self, engine_id: int, *, machine: str) -> Lease | None:
+    def renew_lease(self, engine_id: int, *, machine: str, lease_ms: int) -> Lease | None:
         """Renew an engine's lease by the store's clock; None if other engines took it for dead.
 
         Wakes no engine.
@@ -108,7 +108,7 @@ class Store(Protocol):
     def note_trust(self, engine_id: int, *, started_ms: int) -> None:
         """Record that an engine trusts its clock again, by which it started at `started_ms`."""
 
-    def note_death(self, engine_id: int) -> None:
+    def note_death(self, engine_id: int, *, by_lease: bool = False) -> bool:
         """Record that an engine ended without being stopped, and when it last wrote about a run.
 
         Call this before the ends of its runs are recorded: they can be later.

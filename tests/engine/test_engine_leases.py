@@ -241,6 +241,61 @@ def test_a_machine_taken_for_dead_claims_nothing_until_it_registers_again(
     assert first.live_bodies() == 1
 
 
+def test_commands_of_a_stopped_engine_wait_an_hour_for_the_next_one(
+    first: Machine, second: Machine
+) -> None:
+    first.add("sync", "every 1h", lasts_s=300)
+    first.after_s(3600)
+    second.after_s(0)
+
+    first.engine.drain()
+    first.engine.retire()
+    for _ in range(20):
+        second.after_s(TERM_S)
+    waited = second.statuses("sync")
+    expire(second.store, "first")
+    for _ in range(11):
+        second.after_s(TERM_S)
+
+    assert (waited, second.statuses("sync")) == (["running"], ["interrupted:lost"])
+
+
+def test_an_engine_that_registers_again_keeps_the_runs_that_no_other_has_ended(
+    first: Machine, second: Machine
+) -> None:
+    first.add("sync", "every 1h", lasts_s=300)
+    first.after_s(3600)
+    [run] = first.runs("sync")
+    assert run.engine_id is not None
+    second.store.note_death(run.engine_id)  # and the judge dies before it ends the run
+
+    with pytest.raises(LeaseLost):
+        first.after_s(TERM_S)
+    first.after_s(1)
+    first.engine.recovery.suspect()
+    first.after_s(1)
+    kept = first.runs("sync")[0].engine_id
+    first.after_s(300)
+
+    assert kept not in (None, run.engine_id)
+    assert first.statuses("sync") == ["success"]
+
+
+def test_a_lease_renewed_during_the_judgement_keeps_its_engine(
+    first: Machine, second: Machine
+) -> None:
+    first.after_s(0)
+    second.after_s(0)
+    engine_id = first.engine.engine_id
+    assert engine_id is not None
+
+    renewed = second.store.note_death(engine_id, by_lease=True)
+    expire(second.store, "first")
+    ended = second.store.note_death(engine_id, by_lease=True)
+
+    assert (renewed, ended) == (False, True)
+
+
 def test_a_heartbeat_wakes_no_other_engine(first: Machine, second: Machine) -> None:
     first.after_s(0)
     second.after_s(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgecron.base.paths import files_of_server
-from edgecron.store.contract import LEASE_MS, Lease
+from edgecron.store.contract import Lease
 from edgecron.store.postgres.connection import ServerDatabase
 from edgecron.store.postgres.migrate import migrate
 from edgecron.store.sql.writes import Writes
@@ -44,11 +44,12 @@ class PostgresStore(ServerDatabase, Writes):
         """The leases of engines on several machines: this store keeps them."""
         return self
 
-    def renew_lease(self, engine_id: int, *, machine: str) -> Lease | None:
+    def renew_lease(self, engine_id: int, *, machine: str, lease_ms: int) -> Lease | None:
         """Renew an engine's lease by the server's clock; None if other engines took it for dead.
 
         Wakes no engine.
         """
+        asked_ms = self._asked_ms()
         found = self.row(
             """WITH former AS (SELECT stale_after FROM engines WHERE id = :id)
                UPDATE engines AS n SET machine = :machine, heartbeat_at = server_ms(),
@@ -58,11 +59,12 @@ class PostgresStore(ServerDatabase, Writes):
                    coalesce(former.stale_after < n.heartbeat_at, true),
                    (SELECT min(o.stale_after) FROM engines AS o
                     WHERE o.stopped_at IS NULL AND o.machine <> :machine)""",
-            {"id": engine_id, "machine": machine, "lease": LEASE_MS},
+            {"id": engine_id, "machine": machine, "lease": lease_ms},
         )
         if found is None:
             return None
         changes, now_ms, was_stale, next_stale_ms = found
+        self._note_time(now_ms, asked_ms)
         return Lease(self.mark_of(changes), now_ms, bool(was_stale), next_stale_ms)
 
     def mend(self) -> bool:

@@ -1,6 +1,7 @@
 """Record engines, what they offer and what they run.
 
-These rows do not show whether an engine is running: its kernel lock does.
+On one machine, the kernel's lock shows whether an engine is running. On a server, the lease in its
+row shows it for engines of other machines.
 """
 
 from __future__ import annotations
@@ -171,13 +172,21 @@ def note_trust(database: Connection, engine_id: int, *, started_ms: int) -> None
         )
 
 
-def note_death(database: Connection, engine_id: int) -> None:
+def note_death(database: Connection, engine_id: int, *, by_lease: bool = False) -> bool:
     """Record that an engine ended without being stopped, and when it last wrote about a run.
 
-    Call this before the ends of its runs are recorded: they can be later.
+    With `by_lease`, only if its lease has ended. Return False if it has not. Call this before the
+    ends of its runs are recorded: they can be later.
     """
+    is_over = database.lease_is_over if by_lease else "1 = 1"
     with database.transaction():
-        _note_death(database, engine_id)
+        row = database.row(
+            f"SELECT died = 1 OR {is_over} FROM engines WHERE id = :id", {"id": engine_id}
+        )
+        is_dead = row is None or bool(row[0])  # An engine that is forgotten had stopped.
+        if is_dead:
+            _note_death(database, engine_id)
+    return is_dead
 
 
 def _note_death(database: Connection, engine_id: int) -> None:
