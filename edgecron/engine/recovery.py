@@ -10,7 +10,7 @@ from edgecron.base.values import dataclass
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.runners import Runners
-from edgecron.model.choices import JobKind, Reason, Status
+from edgecron.model.choices import JobKind, OnLost, Reason, Status
 from edgecron.model.engine import EngineInfo
 from edgecron.model.run import Outcome, Output
 from edgecron.store.contract import LEASE_MS, RENEW_MS, Ended, Lease, Requeued, RunningRow
@@ -182,6 +182,19 @@ class Recovery:
         if may_adopt:
             self._note_adoption(has_failed=done.left_running > 0)
         return done
+
+    def leave_lost_runs(self, on_lost: OnLost) -> None:
+        """End our runs that others recorded as interrupted, or leave them; write nothing."""
+        tokens = {row.execution_id: row.lease_token for row in self._store.find_running()}
+        lost = [
+            execution_id
+            for execution_id, token in self._runners.tokens().items()
+            if tokens.get(execution_id) != token
+        ]
+        details: dict[str, object] = {"runs": len(lost), "on_lost": on_lost.value}
+        self._events.report(EventKind.TAKEN_OVER, details=details)
+        for execution_id in lost if on_lost is OnLost.END else ():
+            self._runners.cancel(execution_id)
 
     def _report(self, done: Recovered) -> None:
         for row, outcome, ended in done.ended:

@@ -24,7 +24,7 @@ from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, R
 from edgecron.engine.recovery import Recovered, Recovery
 from edgecron.engine.runners import Runners, Supervision
 from edgecron.engine.upkeep import StartReader, StartSender, Upkeep
-from edgecron.model.choices import Hold, OnLost
+from edgecron.model.choices import Hold
 from edgecron.model.engine import Offers
 from edgecron.model.machine_conditions import Machine
 from edgecron.triggers.zones import one_local_zone
@@ -282,23 +282,9 @@ class Engine:
             self.recovery.note_lease(lease, judges_machines=judges)
         if self._has_lost_lease and lease is not None:
             self._has_lost_lease = False
-            self._leave_lost_runs()
+            self.runners.own.is_recorded = False  # in the new row of this engine
+            self.recovery.leave_lost_runs(self.settings.on_lost)
         return lease
-
-    def _leave_lost_runs(self) -> None:
-        """End our runs that others recorded as interrupted, or leave them; write nothing."""
-        self.runners.own.is_recorded = False  # in the new row of this engine
-        tokens = {row.execution_id: row.lease_token for row in self._store.find_running()}
-        lost = [
-            execution_id
-            for execution_id, token in self.runners.tokens().items()
-            if tokens.get(execution_id) != token
-        ]
-        ends = self.settings.on_lost is OnLost.END
-        details: dict[str, object] = {"runs": len(lost), "on_lost": self.settings.on_lost.value}
-        self.events.report(EventKind.TAKEN_OVER, details=details)
-        for execution_id in lost if ends else ():
-            self.runners.cancel(execution_id)
 
     def _watch_runs(self) -> WhileRuns:
         if self._while_runs is None:
