@@ -12,8 +12,9 @@ import pytest
 from edgecron.base.errors import InvalidInput
 from edgecron.client import Client
 from edgecron.client.questions import Questions
-from edgecron.model.choices import Status
+from edgecron.model.choices import Overlap, Status
 from edgecron.model.listing import Lane
+from tests.support.clock import FakeClock
 from tests.support.remote import near_client
 from tests.support.scene import make_scene
 from tests.support.specs import make_spec
@@ -106,6 +107,38 @@ def test_only_the_newest_of_very_many_runs_are_read(client: Client) -> None:
     assert whole.read_from == 0
     assert sum(cell.runs for cell in lane.runs) == 300
     assert lane.read_from > 0
+
+
+def test_a_span_of_the_past_has_the_newest_of_its_own_many_runs(client: Client) -> None:
+    past = timedelta(hours=-13)
+    [whole] = ask(client, "poll-inverter", shift=past)
+    name = client.schedule_names()[0].name
+
+    [lane, *_] = ask(client, "poll-inverter", *[name] * 399, shift=past)
+
+    assert sum(cell.runs for cell in whole.runs if cell.cell >= 0) > 300
+    assert sum(cell.runs for cell in lane.runs) == 300
+    assert lane.runs[-1] == whole.runs[-1]
+    assert lane.read_from > 0
+
+
+def test_an_old_active_run_hides_no_runs_that_were_not_read(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with Client(tmp_path / "edgecron.db", clock=clock) as client:
+        client.add(make_spec("backup", overlap=Overlap.ALLOW))
+        client.run_now("backup")
+        clock.advance_ms(24 * 3_600_000)
+        for _ in range(310):  # The newest 300 are read.
+            clock.advance_ms(6_000)
+            client.run_now("backup")
+        now = client.now()
+
+        [lane, *_] = client.timeline(
+            [1] + [2] * 399, from_at=now - HOUR, until_at=now + HOUR, cells=120
+        )
+
+    assert lane.runs[0].cell == -1
+    assert lane.read_from == 60 - 30
 
 
 def test_excluded_days_come_with_the_lane(client: Client) -> None:

@@ -314,7 +314,8 @@ def count_by_cell(
     """Count the runs of schedules by the cell of a span in which they began.
 
     Rows are (schedule id, and the fields of `RunCell` with instants in ms, 0 for none), ordered by
-    schedule and cell. At most `limit` runs of each schedule are read, the newest ones.
+    schedule and cell. At most `limit` runs of each schedule are read, the newest ones of the span,
+    and active runs of any age.
     """
     columns = f"""e.schedule_id, e.id, e.status, e.started_at,
         {_BEGAN_AT} AS began,
@@ -326,12 +327,15 @@ def count_by_cell(
                 sum(iif(status IN ('queued', 'running'), 1, 0)),
                 min(began), max(ended), coalesce(max(iif(status = 'running', started_at, 0)), 0),
                 iif(max(iif(status IN ('failed', 'interrupted'), id, 0)) > 0,
-                    max(iif(status IN ('failed', 'interrupted'), id, 0)), max(id))
+                    max(iif(status IN ('failed', 'interrupted'), id, 0)), max(id)),
+                sum(iif(id >= :first, 1, 0)), coalesce(min(iif(id >= :first, began, NULL)), 0)
             FROM (
                 SELECT {columns} FROM json_each(:ids) AS w CROSS JOIN executions AS e
-                WHERE e.id IN (SELECT id FROM executions INDEXED BY executions_by_schedule
-                    WHERE schedule_id = CAST(w.value AS BIGINT) AND id >= :first AND id < :end
-                    ORDER BY id DESC LIMIT :limit)
+                WHERE e.id IN (SELECT e.id
+                    FROM executions AS e INDEXED BY executions_by_schedule
+                    WHERE e.schedule_id = CAST(w.value AS BIGINT) AND e.id >= :first
+                        AND e.id < :end AND {_BEGAN_AT} < :until
+                    ORDER BY e.id DESC LIMIT :limit)
                 UNION ALL
                 SELECT {columns} FROM json_each(:ids) AS w
                 CROSS JOIN executions AS e INDEXED BY executions_active
@@ -354,11 +358,12 @@ def count_by_cell(
     )
     counts: Counter[int] = Counter()
     oldest_ms: dict[int, int] = {}
-    for schedule_id, _, runs, _, _, _, first_ms, *_ in rows:
-        counts[schedule_id] += runs
-        oldest_ms[schedule_id] = min(first_ms, oldest_ms.get(schedule_id, first_ms))
+    for schedule_id, *_, runs, first_ms in rows:
+        if runs:  # Active runs from before the span say nothing about what was read.
+            counts[schedule_id] += runs
+            oldest_ms[schedule_id] = min(first_ms, oldest_ms.get(schedule_id, first_ms))
     unread_ms = {each: oldest_ms[each] for each, count in counts.items() if count >= limit}
-    return RunsByCell(rows, unread_ms)
+    return RunsByCell([row[:-2] for row in rows], unread_ms)
 
 
 _RECURRING = """SELECT id, compiled, next_plan_at, next_run_at, paused_until, until_at,
