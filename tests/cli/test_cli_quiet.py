@@ -23,6 +23,7 @@ LINES = {
     "edit": ("edit", "nightly", "--cron", "0 3 * * *"),
     "export": ("export", "-o", "EXPORTED"),
     "import": ("import", "crontab", "TABLE"),
+    "migrate": ("migrate", "--to", "NEW"),
     "pause": ("pause", "nightly"),
     "prune": ("prune", "--history-age", "1d"),
     "reschedule": ("reschedule", "nightly", "tomorrow 05:00"),
@@ -32,7 +33,7 @@ LINES = {
     "run": ("run", "idle"),
     "undo": ("undo", "gone"),
 }
-PATHS = ("FILE", "COPY", "TABLE", "BACKUP", "SETTINGS", "EXPORTED")
+PATHS = ("FILE", "COPY", "TABLE", "BACKUP", "SETTINGS", "EXPORTED", "NEW")
 # They confirm only what they do to the machine, or a warning.
 SELDOM = {"adopt", "metrics", "self", "service"}
 
