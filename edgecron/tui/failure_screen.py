@@ -46,6 +46,12 @@ class FailureGroup(NamedTuple):
     runs: tuple[Execution, ...]
 
     @property
+    def key(self) -> int:
+        """The key of its line, which stays when the same error comes again."""
+        text = f"{self.newest.schedule_id} {self.error}"
+        return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16)
+
+    @property
     def newest(self) -> Execution:
         return self.runs[0]
 
@@ -88,7 +94,7 @@ def read_failures(client: Client) -> list[FailureGroup]:
 
 
 class _FailureSource(Source):
-    """Groups of failures as lines of a list; the key is the newest run."""
+    """Groups of failures as lines of a list."""
 
     def __init__(self, *, zone: tzinfo) -> None:
         self._zone = zone
@@ -98,7 +104,7 @@ class _FailureSource(Source):
     def show(self, groups: Sequence[FailureGroup], *, now: datetime) -> None:
         """Show these groups."""
         self.groups, self.now = groups, now
-        self.keys = [group.newest.id for group in groups]
+        self.keys = [group.key for group in groups]
 
     def line(self, index: int) -> Line | None:
         group, now = self.groups[index], self.now
@@ -106,7 +112,7 @@ class _FailureSource(Source):
             return None
         newest, oldest = (_began(run) for run in (group.newest, group.runs[-1]))
         return Line(
-            key=group.newest.id,
+            key=group.key,
             cells=(
                 ((clean(group.newest.schedule), "bold"),),
                 ((f"{len(group.runs):,}", "bad"),),
@@ -148,7 +154,9 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
 
     def _show(self, found: list[FailureGroup]) -> None:
         self._source.show(found, now=self.app.now())
-        self.query_one(LineView).source_changed()
+        view = self.query_one(LineView)
+        view.marked -= self._source.gone_of(view.marked)
+        view.source_changed()
         runs = sum(len(group.runs) for group in found)
         words = "no failures are open"
         if found:
@@ -167,7 +175,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
 
     def _chosen(self) -> list[FailureGroup]:
         keys = set(self.query_one(LineView).target_keys())
-        return [group for group in self._source.groups if group.newest.id in keys]
+        return [group for group in self._source.groups if group.key in keys]
 
     def rows(self) -> list[Row]:
         groups = self._source.groups

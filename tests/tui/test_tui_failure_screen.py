@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,18 @@ from edgecron.client import Client
 from edgecron.model.choices import Status
 from edgecron.model.listing import Acknowledged
 from edgecron.model.run import Execution
+from edgecron.store.sqlite.store import open_store
 from edgecron.tui.failure_screen import (
     FailureScreen,
     group_failures,
     read_failures,
 )
 from edgecron.tui.run_screen import RunScreen
+from tests.store.store_bench import Bench
+from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
 from tests.support.scene import Scene, make_scene
+from tests.support.specs import make_spec
 from tests.tui.pilot import Seen, watch
 from tests.tui.snapshots import check_sizes
 
@@ -27,6 +33,32 @@ from tests.tui.snapshots import check_sizes
 def scene(tmp_path: Path) -> Iterator[Scene]:
     with make_scene(tmp_path / "edgecron.db") as scene:
         yield scene
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """Three schedules of which each failed once, m3 last."""
+    path = new_database(tmp_path / "bench.db")
+    bench = Bench(lambda: open_store(path, now_ms=0), FakeClock())
+    for name in ("m1", "m2", "m3"):
+        bench.add(make_spec(name, "at boot"))
+        fail(bench, name)
+    yield bench
+    bench.store.close()
+
+
+def fail(bench: Bench, *names: str) -> None:
+    """Let a run of each of these schedules fail."""
+    for name in names:
+        bench.clock.advance_ms(60_000)
+        bench.run(name, key=f"manual:{bench.now}")
+        bench.end(*bench.fill().granted, status=Status.FAILED)
+
+
+def names_in(seen: Seen) -> list[str]:
+    """Return the schedules with open failures as the list shows them."""
+    lines = takewhile(str.strip, seen.lines()[2:])
+    return [line.strip(" ▌").partition(" ")[0] for line in lines]
 
 
 @pytest.fixture
@@ -127,3 +159,36 @@ def test_enter_opens_the_newest_output_and_a_key_runs_the_schedules_again(scene:
         assert not isinstance(seen.app.screen, FailureScreen)
 
     watch(story, scene.path, scene.clock)
+
+
+def test_cursor_and_marks_stay_on_a_group_that_fails_again(bench: Bench) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("7", "j")
+        assert names_in(seen) == ["m3", "m2", "m1"]
+        fail(bench, "m2")
+        await seen.until(lambda: names_in(seen) == ["m2", "m3", "m1"])
+        await seen.press("a")
+        assert names_in(seen) == ["m3", "m1"]
+
+        await seen.press("G", "space")
+        fail(bench, "m1")
+        await seen.until(lambda: names_in(seen) == ["m1", "m3"])
+        await seen.press("a")
+        assert names_in(seen) == ["m3"]
+
+    watch(story, bench.store.path, bench.clock)
+
+
+def test_a_group_that_another_person_acknowledged_loses_its_mark(bench: Bench) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("7", "j", "space")
+        assert "1 marked" in seen.text()
+        with Client(bench.store.path, clock=bench.clock) as other:
+            group = read_failures(other)[1]
+            other.acknowledge(group.newest.schedule_id, group.error, group.newest.id)
+        await seen.until(lambda: names_in(seen) == ["m3", "m1"])
+        assert "marked" not in seen.text()
+        await seen.press("g", "a")
+        assert names_in(seen) == ["m1"]
+
+    watch(story, bench.store.path, bench.clock)
