@@ -163,11 +163,22 @@ class TimelineSource(ScheduleSource):
             if axis != self._asked:
                 return  # Another span is being read.
             if axis != self.axis or len(self.lanes) > _MOST_KEPT:
+                self._keep_time(axis)
                 self.axis, self.lanes = axis, {}
             self.lanes.update((lane.schedule_id, lane) for lane in found)
             self._changed()
 
         self._lanes_query.ask(find, show)
+
+    def _keep_time(self, axis: timeline.Axis) -> None:
+        """Move the chosen cell to the place of its time on another axis, or to the nearest end."""
+        if self.chosen is None or self.axis is None:
+            return
+        key, cell = self.chosen
+        at_ms, run = to_ms(self.axis.begin(cell)), self.chosen_run()
+        if run is not None:  # A wider cell can begin before its run.
+            at_ms = max(at_ms, to_ms(run.first_at))
+        self.chosen = key, max(0, min(axis.cell_of(at_ms), axis.cells - 1))
 
     # Lines.
 
@@ -316,23 +327,15 @@ class TimelineView(LineView):
         cell = source.chosen[1] if source.chosen is not None else now - min(step, 0)
         found = timeline.next_cell(lane, cell, source.axis, step=step)
         if found is None:
-            self._shift(step / 2)
+            self.source.scroll(step / 2)
         else:
             self._choose(found)
 
-    def _shift(self, step: float) -> None:
-        """Scroll by a part of the span; the chosen cell keeps its time."""
-        chosen, axis = self.source.chosen, self.source.axis
-        self.source.scroll(step)
-        if chosen is not None and axis is not None:
-            cell = chosen[1] - round(step * axis.cells)
-            self._choose(max(0, min(cell, axis.cells - 1)))
-
     def action_earlier(self) -> None:
-        self._shift(-0.5)
+        self.source.scroll(-0.5)
 
     def action_later(self) -> None:
-        self._shift(0.5)
+        self.source.scroll(0.5)
 
     def action_zoom_in(self) -> None:
         self._zoom(-1)

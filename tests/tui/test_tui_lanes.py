@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from edgecron.client import Client
 from edgecron.tui.run_screen import RunScreen
 from edgecron.tui.schedule_screen import ScheduleScreen
+from tests.support.clock import FakeClock
 from tests.support.scene import Scene, make_scene
 from tests.support.specs import make_spec
 from tests.support.terminal import on_terminal, read_until
@@ -34,6 +36,15 @@ def look_at(scene: Scene, story: Callable[[Seen], Awaitable[None]], **options: o
 
 def lane_of(seen: Seen, name: str) -> str:
     return next(line for line in seen.lines() if f" {name} " in line)
+
+
+def chosen_run(seen: Seen) -> str:
+    found = re.search(r": run \d+", seen.text())
+    return found[0] if found else "none"
+
+
+def axis_of(seen: Seen) -> str:
+    return seen.lines()[2]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -139,6 +150,30 @@ def test_beyond_the_last_run_the_span_moves_and_more_runs_come(scene: Scene) -> 
         assert "Nov 19" in seen.text()
 
     look_at(scene, story, size=(120, 36))
+
+
+def test_the_chosen_run_stays_chosen_while_time_passes_and_the_width_changes(scene: Scene) -> None:
+    clock = scene.clock
+    assert isinstance(clock, FakeClock)
+
+    async def story(seen: Seen) -> None:
+        await seen.press("0", "+", "+", "/")
+        await seen.write("poll-meter")
+        await seen.press("enter", "h")
+        assert ": run " in seen.text()
+        run = chosen_run(seen)
+
+        cells = axis_of(seen)
+        clock.advance_ms(3 * 75_000)
+        await seen.until(lambda: axis_of(seen) != cells)
+        assert chosen_run(seen) == run
+
+        await seen.resize((120, 36))
+        assert chosen_run(seen) == run
+        await seen.press("enter")
+        assert isinstance(seen.app.screen, RunScreen)
+
+    look_at(scene, story, size=(160, 48))
 
 
 def test_a_click_on_a_lane_chooses_the_run(scene: Scene) -> None:
