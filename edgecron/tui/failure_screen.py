@@ -17,16 +17,18 @@ from edgecron.client.protocol import Client
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import Execution
 from edgecron.tui.action_screen import ActionScreen
+from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import Column, Line, LineView, Source, Targets
 from edgecron.tui.queries import FactsScreen, ThrottledQuery
 from edgecron.tui.text_line import Fact, Row, TextLine, Title
-from edgecron.views.phrases import count_words, failure_words
+from edgecron.views.phrases import count_words, failure_words, named_words
 from edgecron.views.run_words import run_sentence
 from edgecron.views.times import local_time, near_time
 
 _MOST = 500  # failed runs that are read
 _FAILED = (Status.FAILED, Status.INTERRUPTED)
+_MOST_LISTED = 12  # schedules in a question
 _NUMBER = re.compile(r"\d+")
 _COLUMNS = (
     Column("SCHEDULE", 12, 28, share=2),
@@ -215,6 +217,19 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
             self.app.show_notice("no failure to acknowledge", severity="warning")
             return
 
+        if len(groups) == 1:
+            self._acknowledge(groups)
+            return
+        words = f"acknowledge {count_words(len(groups), 'group')}"
+        names = list(dict.fromkeys(group.newest.schedule for group in groups))
+        question = ConfirmDialog(
+            f"{words.capitalize()} of failures?",
+            [named_words(names, most=_MOST_LISTED), "You can't undo this."],
+            yes=words,
+        )
+        self.app.push_screen(question, lambda is_yes: self._acknowledge(groups) if is_yes else None)
+
+    def _acknowledge(self, groups: Sequence[FailureGroup]) -> None:
         def write(client: Client) -> int:
             for group in groups:
                 client.acknowledge(group.newest.schedule_id, group.error, group.newest.id)
@@ -227,5 +242,6 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
 
         def refused(error: EdgecronError) -> None:
             self.app.show_error(error)
+            self.app.post_changed()  # Those before the refused one are acknowledged.
 
         self.app.do("acknowledge", write, done=done, refused=refused)

@@ -134,7 +134,7 @@ def test_a_key_acknowledges_and_another_dashboard_knows_it(scene: Scene, client:
         await seen.press("7", "a")
         assert seen.told() == "acknowledged 1 group of failures"
         assert len(read_failures(client)) == count - 1
-        await seen.press("*", "a")
+        await seen.press("*", "a", "y")
         assert "no failures are open" in seen.text()
         await seen.press("a")
         assert seen.told() == "no failure to acknowledge"
@@ -190,5 +190,30 @@ def test_a_group_that_another_person_acknowledged_loses_its_mark(bench: Bench) -
         assert "marked" not in seen.text()
         await seen.press("g", "a")
         assert names_in(seen) == ["m1"]
+
+    watch(story, bench.store.path, bench.clock)
+
+
+def test_more_than_one_group_is_acknowledged_only_after_a_question(bench: Bench) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("7", "*", "a")
+        assert "Acknowledge 3 groups of failures?" in seen.text()
+        assert "m1, m2" in seen.text()
+        await seen.press("n")
+        assert names_in(seen) == ["m3", "m2", "m1"]
+        await seen.press("a", "y")
+        assert "no failures are open" in seen.text()
+
+    watch(story, bench.store.path, bench.clock)
+
+
+def test_a_refusal_shows_which_groups_are_still_open(bench: Bench) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("7", "*", "a")
+        with bench.store.transaction():
+            bench.store.change("DELETE FROM executions WHERE id = 2")
+        await seen.press("y")
+        assert "has no run 2" in seen.told()
+        await seen.until(lambda: "m3" not in names_in(seen))
 
     watch(story, bench.store.path, bench.clock)
