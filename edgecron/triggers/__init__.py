@@ -9,6 +9,8 @@ kinds             calendar times with the gap and fold rule; every, at, on boot,
 fields            a cron text's values: days and times of day that match
 zones, tzif       zones by name, from the tzdata package; their spans of constant offset
 english           triggers in plain English, as words writes them and people do
+calendar_english  those of days and times of day; refuses what could mean two things
+english_values    names, numbers and times of day in plain English, and their cron fields
 words             a trigger in plain words, and what a clock change does to it
 """
 

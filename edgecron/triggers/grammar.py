@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -35,6 +36,14 @@ from edgecron.triggers.walltime import LATEST_WRITTEN_MS, parse_local, parse_whe
 from edgecron.triggers.zones import check_zone
 
 MAX_LENGTH = 256
+# Two words, of which the first begins no other trigger, and is no field of a cron text.
+_PLAIN = re.compile(
+    r"(?!(?:every|at|in|on|after|once|h) )"
+    r"(?:(?:[a-z]{3,}|\d+(?:st|nd|rd|th)),? (?:\d+ |- )?[a-z]+|\d+ (?:and|to|of|on))\b"
+)
+_WORDS_HINT = (
+    "write words such as 'every weekday at 9', 'last friday of march', or cron: 0 9 * * MON-FRI"
+)
 
 
 def check_text(text: object) -> str:
@@ -95,10 +104,14 @@ def parse_trigger(
         words = _read_words(shown, zone)
         if words is not None:
             return parse_trigger(words, timezone, name, anchor=anchor, seed=seed, now=now)
+        if _PLAIN.match(shown.lower()):
+            raise InvalidTrigger(f"trigger {shown!r} is not understood", hint=_WORDS_HINT) from None
         if isinstance(error, InvalidTrigger):
             raise
-        message = f"trigger {shown!r}: {error.message}"
-        raise InvalidTrigger(message, hint=error.hint or _hint(shown)) from None
+        hint = error.hint or _hint(shown)
+        if shown.lower().startswith("at ") and _read_words(f"daily {shown}", zone) is not None:
+            hint = f"write 'daily {shown}', or a date, too: 'at 2026-11-20T09:00:00Z'"
+        raise InvalidTrigger(f"trigger {shown!r}: {error.message}", hint=hint) from None
 
 
 def _read_words(text: str, timezone: str | None) -> str | None:
@@ -287,6 +300,8 @@ def _hint(text: str) -> str:
     meant = find_meant_duration(rest.strip()) if kind.lower() == "every" else None
     if meant is not None:
         return f"did you mean 'every {meant}'?"
+    if kind.lower() in ("every", "each") and rest and not rest.strip()[:1].isdigit():
+        return _WORDS_HINT
     hints = {
         "every": f"write 'every {format_duration_ms(900_000)}', "
         "'every 15m from 2026-11-20T08:00:00Z' or 'every 1h after end'",
