@@ -306,11 +306,12 @@ class CalendarReader:
         weekday = read_weekday(found[3])
         places = _EACH_NTH.findall(found[2])
         is_every = found[1] in ("every ", "each ")
-        if is_every and {*places} - {"first", "1st", "last"} and "month" not in self._words:
+        counted = [ORDINALS[place] for place in places if ORDINALS.get(place, 1) > 1]
+        if is_every and counted and "month" not in self._words:
             raise self._refusal(
                 "could count weeks or the weekdays of a month",
-                f"write '{found[2]} {found[3]} of the month', or an interval such as"
-                " 'every 14d from 2026-11-20T09:00:00Z'",
+                f"write '{found[2]} {found[3]} of the month', or"
+                f" 'every {7 * counted[0]}d from 2026-11-20T09:00:00Z'",
             )
         self._enter("weekday")
         for place in places:

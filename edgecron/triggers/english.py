@@ -40,11 +40,12 @@ _EVERY = re.compile(rf"(?:every|each) ({_DURATION})(?:,? from (\d{{4}}-\S+))?")
 _COUNT_AND_UNIT = re.compile(_COUNTED)
 _EVERY_OTHER = re.compile(_TWICE)
 _LONG = re.compile(
-    r"\b(?:every|each) (?:(\d{1,4})|other|second|2nd) ?(day|week|month|year)s?\b", re.ASCII
+    r"\b(?:every|each) (?:(\d{1,4})(?:nd|rd|th)?|other|second) ?(day|week|month|year)s?\b", re.ASCII
 )
 # `every second` is an interval before these words only.
 _OTHER = re.compile(
-    rf"\b(?:every|each) (?:other\b|second (?!(?:on|in|from|of|between|{WEEKDAY}|(?:and|or) .+)\b))"
+    rf"\b(?:every|each) (?:other\b|second (?!(?:on|in|from|between"
+    rf"|of (?:minute|every)|{WEEKDAY}|(?:and|or) .+)s?\b))"
 )
 
 
@@ -97,7 +98,7 @@ def _once_in(first: str, last: str, *, days: str, conditions: str) -> str | None
     if not reader.read_clauses() or reader.has_more_than_weekdays():
         return None
     weekdays = f" {weekday_text(reader.weekdays)}" if reader.weekdays else ""
-    ends = read_clocks([end.replace("24:00", "midnight") for end in (first, last)])
+    ends = read_clocks([end.replace("24:00", "00:00") for end in (first, last)])
     opens, closes = (
         "24:00" if text == "24:00" else "{:02d}:{:02d}".format(*clock[:2])
         for text, clock in zip((first, last), ends, strict=True)

@@ -42,7 +42,7 @@ def starred_text(days: list[int]) -> str:
 def read_clocks(texts: Sequence[str]) -> list[Clock]:
     """Read times of day. The pm of `1, 2 and 5pm` is for all three.
 
-    Raises InvalidTrigger if an hour could be am or pm: `9 and 5pm`, `1pm and 3`, `9 to 5`.
+    Raises InvalidTrigger if an hour could be am or pm: `9 and 5pm`, `1pm and 3`, `noon to 5`.
     """
     clocks: list[Clock] = []
     later = half = ""  # the text behind; the next text with am or pm
@@ -55,11 +55,18 @@ def read_clocks(texts: Sequence[str]) -> list[Clock]:
             clock = _clock(f"{text}{half[-2:]}")
             if not half or clock >= _clock(half):
                 raise _half_day(text)
-        elif _HALF_DAY.fullmatch(text) and _HALF_DAY.fullmatch(later) and clock > clocks[-1]:
-            raise _half_day(text)
+        elif later and clock > clocks[-1] and _is_half_day(text, later):
+            raise _half_day(later if text == "noon" else text)
         clocks.append(clock)
         later = text
     return clocks[::-1]
+
+
+def _is_half_day(text: str, later: str) -> bool:
+    """Whether the later time of two would be the earlier one, unless one means pm."""
+    if _HALF_DAY.fullmatch(text) is None:
+        return text == "noon" and _HALF_DAY.fullmatch(later) is not None
+    return later == "midnight" or _HALF_DAY.fullmatch(later) is not None
 
 
 def _half_day(text: str) -> InvalidTrigger:

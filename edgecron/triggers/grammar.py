@@ -39,7 +39,8 @@ MAX_LENGTH = 256
 # Two words, of which the first begins no other trigger, and is no field of a cron text.
 _PLAIN = re.compile(
     r"(?!(?:every|at|in|on|after|once|h) )"
-    r"(?:(?:[a-z]{3,}|\d+(?:st|nd|rd|th)),? (?:\d+ |- )?[a-z]+|\d+ (?:and|to|of|on))\b"
+    r"(?:[a-z]{4,},? |(?:[a-z]{3}|\d+(?:st|nd|rd|th)),? (?:\d+ (?:- )?)?[a-z\d]*[a-z]"
+    r"|[a-z]{3} \d+ - |\d+ (?:and|to|of|on)\b)"
 )
 _WORDS_HINT = (
     "write words such as 'every weekday at 9', 'last friday of march', or cron: 0 9 * * MON-FRI"
