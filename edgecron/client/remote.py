@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import Conflict
+from edgecron.base.errors import Conflict, MalformedCall
 from edgecron.client.opening import TRIES
 from edgecron.client.protocol import Client
 from edgecron.client.remote_requests import ChangeWatch, RemoteRuns, asked, choice_fields
@@ -49,7 +49,7 @@ class RemoteClient(RemoteRuns):
     schedule = asked(Client.schedule)
     state = asked(Client.state)
     count_state = asked(Client.count_state)
-    acknowledged = asked(Client.acknowledged)
+    acknowledged = asked(Client.acknowledged, what="list of acknowledged failures")
     triggers = asked(Client.triggers)
     triggers_at = asked(Client.triggers_at)
     find_dependents = asked(Client.find_dependents)
@@ -62,7 +62,7 @@ class RemoteClient(RemoteRuns):
     outlook = asked(Client.outlook)
     foresee = asked(Client.foresee)
     explain = asked(Client.explain)
-    timeline = asked(Client.timeline)
+    timeline = asked(Client.timeline, what="timeline")
 
     def schedules(
         self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
@@ -141,11 +141,15 @@ class RemoteClient(RemoteRuns):
         self, zone: str | None = "local", *, most_per_hour: int | None = None
     ) -> Iterator[WeekHeat | None]:
         """`local` is the zone of this machine."""
-        found: WeekHeat = self.request(
-            "week_heat",
-            zone=local_zone_name() if zone == "local" else zone,
-            most_per_hour=most_per_hour,
-        )
+        zone = local_zone_name() if zone == "local" else zone
+        found: WeekHeat
+        try:
+            found = self.request("week_heat", zone=zone, most_per_hour=most_per_hour)
+        except MalformedCall:
+            if most_per_hour is None:
+                raise
+            # An older server does not know the limit: it counts all schedules.
+            found = self.request("week_heat", zone=zone)
         yield found
 
     def simulate(
@@ -188,7 +192,7 @@ class RemoteClient(RemoteRuns):
     plan_undo = asked(Client.plan_undo)
     undo = asked(Client.undo)
     limit_group = asked(Client.limit_group)
-    acknowledge = asked(Client.acknowledge)
+    acknowledge = asked(Client.acknowledge, what="list of acknowledged failures")
     plan_document = asked(Client.plan_document)
     check = asked(Client.check)
     plan_backfill = asked(Client.plan_backfill)

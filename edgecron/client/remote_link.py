@@ -37,6 +37,10 @@ _CHOICES = ("SSL_CERT_FILE", "SSL_CERT_DIR")  # OpenSSL reads them itself
 _NAME_IT = "SSL_CERT_FILE=FILE edgecron ..."
 
 
+class NothingThere(ServerUnavailable):
+    """A server has nothing at a path: its version is older, or the address is wrong."""
+
+
 class Link(HTTPConnection):
     """A connection of the standard library, also over a Unix socket."""
 
@@ -148,7 +152,7 @@ def judge(url: str, *, status: int, body: bytes, has_token: bool, is_write: bool
     if status in _REFUSED and "type" not in error:
         raise _refusal(url, error, has_token=has_token)
     if error.get("code") in ("no_route", "wrong_method"):
-        raise ServerUnavailable(
+        raise NothingThere(
             f"{url} is an edgecron server, but it has nothing at this path",
             hint="give the address that the daemon's --http has, without a path; if that is right,"
             " use the same version on both machines",

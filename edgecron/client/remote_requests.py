@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from edgecron.base.checks import check_name
 from edgecron.base.clock import Clock, ServerTime, SystemClock
-from edgecron.base.errors import InvalidName, NotFound
+from edgecron.base.errors import InvalidName, NotFound, NotSupported
 from edgecron.base.units import format_duration_ms, from_ms
 from edgecron.client.protocol import Client
+from edgecron.client.remote_link import NothingThere
 from edgecron.client.resources import resource_types
 from edgecron.model.choices import Status
 from edgecron.model.listing import ALL_RUNS, Choice, RunChoice, RunPage
@@ -31,15 +32,26 @@ HELD_S = 5.0  # how long the server holds a request for news; it answers a chang
 
 
 def asked(
-    method: Callable[Concatenate[Client, P], R],
+    method: Callable[Concatenate[Client, P], R], *, what: str = ""
 ) -> Callable[Concatenate[Requests, P], R]:
-    """Make a method that asks the server for the resource of its name, with its arguments."""
+    """Make a method that asks the server for the resource of its name, with its arguments.
+
+    `what` names a resource that an older server lacks: then the method raises NotSupported.
+    """
     name, code = method.__name__, method.__code__
     positional = code.co_varnames[1 : code.co_argcount]
 
     @wraps(method)
     def ask(client: Requests, /, *args: P.args, **given: P.kwargs) -> R:
-        found: R = client.request(name, **dict(zip(positional, args, strict=False)), **given)
+        try:
+            found: R = client.request(name, **dict(zip(positional, args, strict=False)), **given)
+        except NothingThere:
+            if not what:
+                raise
+            raise NotSupported(
+                f"the server is older: it has no {what}",
+                hint="use the same version on both machines",
+            ) from None
         return found
 
     return ask

@@ -125,7 +125,7 @@ class TimelineSource(ScheduleSource):
 
     def read(self) -> None:
         super().read()
-        if self.axis is not None:
+        if self._asked is not None:
             self._read_lanes()
 
     def want(self, first: int, last: int) -> None:
@@ -144,7 +144,7 @@ class TimelineSource(ScheduleSource):
 
     def follow(self) -> None:
         """Read the lanes again if the current time has moved to another cell."""
-        if self._cells and self._around_ms is None and self._wanted_axis() != self.axis:
+        if self._cells and self._around_ms is None and self._wanted_axis() != self._asked:
             self._read_lanes()
 
     def _read_lanes(self) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +17,8 @@ from edgecron.base.clock import ServerTime, SystemClock
 from edgecron.base.errors import (
     AccessRefused,
     InvalidInput,
+    MalformedCall,
+    NotSupported,
     QueryInterrupted,
     ServerLost,
     ServerUnavailable,
@@ -21,6 +26,7 @@ from edgecron.base.errors import (
 )
 from edgecron.base.files import read_token
 from edgecron.client import Client
+from edgecron.client.plain_forms import error_object
 from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector
 from edgecron.client.remote_link import judge
@@ -30,6 +36,7 @@ from tests.support.http import serving
 from tests.support.remote import GOOD, answer_of, answering, asked_over_http, said
 from tests.support.specs import make_spec
 
+NOW, HOUR = datetime(2026, 1, 5, tzinfo=UTC), timedelta(hours=1)
 TOKEN = "a-word-that-nobody-guesses"
 
 
@@ -244,6 +251,59 @@ def test_a_resource_that_a_server_does_not_know_yet_is_told_as_one_of_an_older_v
             resource_types.cache_clear()
 
     assert "use the same version on both machines" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "ask"),
+    [
+        (
+            "timeline",
+            lambda client: client.timeline([1], from_at=NOW, until_at=NOW + HOUR, cells=4),
+        ),
+        ("acknowledged", lambda client: client.acknowledged([1])),
+        ("acknowledge", lambda client: client.acknowledge(1, "exit", 1)),
+    ],
+)
+def test_an_older_server_lacks_a_view_and_the_others_work(
+    name: str,
+    ask: Callable[[RemoteClient], object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    later = RESOURCES[name]._replace(path="/later")
+    with asked_over_http(tmp_path / "edge.db") as client:
+        monkeypatch.setitem(cast("dict[str, Resource]", RESOURCES), name, later)
+        resource_types.cache_clear()
+        try:
+            with pytest.raises(NotSupported, match="the server is older: it has no"):
+                ask(client)
+        finally:
+            resource_types.cache_clear()
+
+        assert client.count_schedules() == (0, 0, 0)
+
+
+def test_the_week_of_an_older_server_is_counted_without_the_limit() -> None:
+    refusal = MalformedCall("a parameter is 'most_per_hour', expected one of: zone")
+    refused = json.dumps({"error": error_object(refusal)}).encode()
+    week = {"first_day": "2026-01-05", "counts": [[0] * 24] * 7, "schedules": 2}
+    requests = []
+
+    def answer(link: socket.socket) -> None:
+        for one in (
+            answer_of(refused, status="400 Bad Request"),
+            answer_of(json.dumps(week).encode()),
+        ):
+            requests.append(link.recv(65_536).split()[1])
+            link.sendall(one)
+        link.recv(1)
+
+    with answering(answer) as url, client_of(url) as client:
+        [heat] = client.week_heat("UTC", most_per_hour=12)
+
+    assert heat is not None
+    assert heat.schedules == 2
+    assert requests == [b"/api/v1/week?zone=UTC&most_per_hour=12", b"/api/v1/week?zone=UTC"]
 
 
 def test_a_change_is_told_without_asking_again(tmp_path: Path) -> None:

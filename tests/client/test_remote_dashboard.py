@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
+
+import pytest
 
 from edgecron.base.clock import ServerTime, SystemClock
 from edgecron.client import Client
 from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector
 from edgecron.client.remote_server import read_server
+from edgecron.client.resources import RESOURCES, Resource, resource_types
 from edgecron.http.serving import HttpService, UnixPlace
 from tests.support.specs import make_spec
 from tests.tui.pilot import ZONE, CountingDashboard, Seen, run
@@ -18,8 +22,11 @@ from tests.tui.pilot import ZONE, CountingDashboard, Seen, run
 Story = Callable[[Seen, HttpService], Awaitable[None]]
 
 
-def watch(story: Story, folder: Path) -> None:
-    """Run a story on a screen that shows the database of a server; the server may be closed."""
+def watch(story: Story, folder: Path, *, started: Callable[[], None] = lambda: None) -> None:
+    """Run a story on a screen that shows the database of a server; the server may be closed.
+
+    `started` is called once the server runs.
+    """
     service = HttpService(folder / "edge.db", UnixPlace(folder / "edge.sock"), token=None)
     lines = Connector(read_server(f"unix:{folder}/edge.sock"))
     time = ServerTime(SystemClock())
@@ -36,6 +43,7 @@ def watch(story: Story, folder: Path) -> None:
 
     service.start()
     try:
+        started()
         run(show())
     finally:
         service.close()
@@ -96,3 +104,26 @@ def test_a_server_that_is_lost_has_a_banner_until_it_comes_back(tmp_path: Path) 
     with Client(tmp_path / "edge.db") as client:
         client.add(make_spec("backup", "@daily"))
     watch(story, tmp_path)
+
+
+def test_an_older_server_shows_its_lists_and_the_dashboard_names_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask_elsewhere() -> None:
+        later = RESOURCES["timeline"]._replace(path="/later")
+        monkeypatch.setitem(cast("dict[str, Resource]", RESOURCES), "timeline", later)
+        resource_types.cache_clear()
+
+    async def story(seen: Seen, service: HttpService) -> None:
+        await seen.until(lambda: "the server is older: it has no timeline" in seen.told())
+        assert "backup" in seen.text()
+        assert "nothing at this path" not in seen.text()
+        await seen.press("1")
+        assert "@daily" in seen.text()
+
+    with Client(tmp_path / "edge.db") as client:
+        client.add(make_spec("backup", "@daily"))
+    try:
+        watch(story, tmp_path, started=ask_elsewhere)
+    finally:
+        resource_types.cache_clear()
