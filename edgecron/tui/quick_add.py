@@ -31,7 +31,8 @@ from edgecron.views.times import distance, weekday_time
 _RUN = re.compile(r"(?:^|\s)(?:run|--)(?=\s|$)", re.IGNORECASE)
 _NAME = re.compile(r"([A-Za-z_][\w.-]*):\s+(.*)", re.ASCII | re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*\s", re.ASCII)
-_SHELL_LETTERS = "|&;<>()$`*"
+_SHELL_LETTERS = "|&;<>()$`*?["
+_SHELL_STARTS = "~#"  # of a word: a home folder, a comment
 _SHOWN_TIMES = 5
 _MOST_TAKEN = 100  # names that are tried
 _AWAY = 9  # columns of a distance
@@ -88,7 +89,7 @@ def find_shell_sign(command: str) -> str:
     if found := _ASSIGNMENT.match(command):
         return found[0].partition("=")[0] + "="
     quote, is_escaped = "", False
-    for letter in command:
+    for before, letter in zip(f" {command}", command, strict=False):
         if is_escaped:
             is_escaped = False
         elif letter == "\\" and quote != "'":
@@ -100,7 +101,7 @@ def find_shell_sign(command: str) -> str:
                 return letter
         elif letter in "'\"":
             quote = letter
-        elif letter in _SHELL_LETTERS:
+        elif letter in _SHELL_LETTERS or (before.isspace() and letter in _SHELL_STARTS):
             return letter
     return ""
 
@@ -167,7 +168,7 @@ def preview_lines(
 def _job_lines(checked: QuickCheck, *, width: int, toggle_key: str) -> Iterator[Line]:
     texts = checked.draft.texts
     is_shell = texts["kind"] == JobKind.SHELL.value
-    why = f"it has {checked.sign}" if checked.sign else "no shell is needed"
+    why = f"it has {checked.sign}" if checked.sign else "no shell signs found"
     kind = "shell line" if is_shell else "command"
     other = "command" if is_shell else "shell line"
     yield ("  runs     ", "dim"), (clean(texts["job"])[: width - 12], "")

@@ -74,6 +74,14 @@ def test_a_line_is_split_into_name_time_and_job(text: str, parts: tuple[str, str
         ("ls *.txt", "*"),
         ("date > /tmp/x", ">"),
         ("LANG=C sort x", "LANG="),
+        ("ls ~", "~"),
+        ("ls ~/photos", "~"),
+        ("tar czf a.tgz b # weekly", "#"),
+        ("rm log.?", "?"),
+        ("rm log.[0-9]", "["),
+        ("curl -fsS example.org/a#top", ""),
+        ("rsync a~ b", ""),
+        (r"ls \~ '?' '#'", ""),
     ],
 )  # fmt: skip
 def test_a_sign_that_only_a_shell_reads_is_found(command: str, sign: str) -> None:
