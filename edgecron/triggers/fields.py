@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from datetime import date
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from edgecron.base.values import dataclass
 from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
@@ -17,7 +17,7 @@ from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
 _LAST_MONTH = 9998 * 12  # months are numbered since January of year 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DayRule:
     """The days on which a cron trigger can fire: its day, month and weekday fields.
 
@@ -50,8 +50,8 @@ class DayRule:
         # A month has at least 28 days: after this month every day is too late.
         last_month = min(month + (until - day) // 28 + 2, _LAST_MONTH)
         while month < last_month:
-            month += 1
-            found = self.in_month(month) if month % 12 + 1 in self.months else ()
+            month += self._steps[month % 12]
+            found = self.in_month(month)
             if found:
                 day = _month_start(month) + found[0] - 1
                 return day if day < until else None
@@ -81,14 +81,24 @@ class DayRule:
         before = bisect_left(self.in_month(first_month), start.day)
         return whole - before + bisect_left(self.in_month(last_month), end.day)
 
-    @lru_cache(maxsize=1024)  # noqa: B019 - keeps 1,024 small values; saves a tenth
     def in_month(self, month: int) -> tuple[int, ...]:
         """List the matching days of a month, 1 to 31, in order."""
-        year, index = divmod(month, 12)
-        if index + 1 not in self.months:
+        if month % 12 + 1 not in self.months:
             return ()
-        first = date(year, index + 1, 1).toordinal() % 7
-        return _match_days(self, _month_length(year, index), first)
+        kind = _kind(month)
+        if kind not in self._days:
+            self._days[kind] = _match_days(self, *kind)
+        return self._days[kind]
+
+    @cached_property
+    def _steps(self) -> tuple[int, ...]:
+        """Count the months from each month, January first, to the next one that can match."""
+        return tuple(min((n - at - 1) % 12 or 12 for n in self.months) for at in range(12))
+
+    @cached_property
+    def _days(self) -> dict[tuple[int, int], tuple[int, ...]]:
+        """The matching days of a month by its kind, of which there are 28."""
+        return {}
 
     def can_ever_match(self) -> bool:
         """Whether any day ever matches: these 28 years hold every kind of year."""
@@ -108,7 +118,13 @@ def _times_of_day(
     )
 
 
-@lru_cache(maxsize=2048)  # Counting fifty years takes 600 months, of only 28 kinds.
+@lru_cache(maxsize=1024)
+def _kind(month: int) -> tuple[int, int]:
+    """Return the length of a month and the weekday on which it begins."""
+    year, index = divmod(month, 12)
+    return _month_length(year, index), date(year, index + 1, 1).toordinal() % 7
+
+
 def _match_days(rule: DayRule, length: int, first: int) -> tuple[int, ...]:
     """List the matching days of a month of this length that begins on this weekday."""
     wanted = {day for day in rule.days if day <= length}
@@ -148,7 +164,7 @@ def _nearest_workday(day: int, first: int, length: int) -> int:
     return day
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CronFields:
     """The values that the fields match, without a zone: sorted numbers.
 
@@ -162,11 +178,11 @@ class CronFields:
     rule: DayRule
     is_wildcard: bool
 
-    @property
+    @cached_property
     def per_hour(self) -> int:
         return len(self.minutes) * len(self.seconds)
 
-    @property
+    @cached_property
     def per_day(self) -> int:
         return len(self.hours) * self.per_hour
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from edgecron.base.checks import check_name
 from edgecron.base.errors import InvalidTrigger
@@ -15,7 +15,7 @@ from edgecron.base.window_texts import OnceIn, Window, parse_window, split_once_
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.fields import CronFields, DayRule
 from edgecron.triggers.gate import gate
-from edgecron.triggers.tzif import DAY_S, Spans
+from edgecron.triggers.tzif import DAY_S, History, Spans
 from edgecron.triggers.zones import LOCAL, local_history, trigger_spans, zone_history
 
 # Which ends of an upstream count, for `after NAME:WHAT`.
@@ -209,7 +209,7 @@ _EARLIEST_S = EARLIEST_MS // 1000
 _LATEST_S = LATEST_MS // 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CronTrigger(Trigger):
     """Calendar times in a zone. `fields` is the expanded text.
 
@@ -303,11 +303,13 @@ class CronTrigger(Trigger):
             found += self._list(spans, index, since=since, until=until)
         return found
 
-    def _spans(self, until_s: int) -> Spans:
+    @cached_property
+    def _history(self) -> History | None:
         # 'local' is looked up each time, so that a change of the machine's zone is followed.
-        is_local = self.timezone == LOCAL
-        history = local_history() if is_local else zone_history(self.timezone or "UTC")
-        return history.spans(until_s)
+        return None if self.timezone == LOCAL else zone_history(self.timezone or "UTC")
+
+    def _spans(self, until_s: int) -> Spans:
+        return (self._history or local_history()).spans(until_s)
 
     def _last(self, spans: Spans, index: int, *, since: int, until: int) -> int | None:
         """Find the last plan time of one span from `since` on and before `until`."""

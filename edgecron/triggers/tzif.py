@@ -91,7 +91,7 @@ class Spans:
 
     def index_at(self, instant_s: int) -> int:
         """The index of the span that holds an instant."""
-        return max(bisect_right(self.starts, instant_s) - 1, 0)
+        return bisect_right(self.starts, instant_s, 1) - 1
 
     def end(self, index: int) -> int:
         """The instant at which a span ends: the next one's start, or `until`."""

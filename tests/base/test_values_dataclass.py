@@ -7,6 +7,7 @@ import dataclasses
 import pickle
 import typing
 from dataclasses import FrozenInstanceError
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -174,6 +175,31 @@ def test_a_value_outlives_copies_and_pickles(value: Ours | Pair) -> None:
     assert copy.copy(value) == value
     assert copy.deepcopy(value) == value
     assert pickle.loads(pickle.dumps(value)) == value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remembering:
+    """One without slots, so that it can keep what it has computed."""
+
+    count: int
+
+    @cached_property
+    def counted(self) -> list[int]:
+        return list(range(self.count))
+
+
+def test_a_value_without_slots_keeps_what_it_has_computed() -> None:
+    value = Remembering(count=2)
+    assert value.counted is value.counted == [0, 1]
+
+
+def test_what_a_value_has_computed_is_neither_compared_nor_copied() -> None:
+    value = Remembering(count=2)
+    value.counted.append(9)
+    assert value == Remembering(count=2)
+    assert hash(value) == hash(Remembering(count=2))
+    assert replace(value, count=1).counted == [0]
+    assert copy.copy(value).counted == pickle.loads(pickle.dumps(value)).counted == [0, 1]
 
 
 def test_the_standard_library_takes_a_value_for_a_dataclass() -> None:
