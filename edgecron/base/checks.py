@@ -11,7 +11,8 @@ from edgecron.base.errors import InvalidInput, InvalidName, InvalidTime
 _AN_INSTANT = "such as datetime(2026, 12, 24, 18, tzinfo=UTC)"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
 # The joiner between two emoji that are one picture, such as a family.
-_JOINED_EMOJI = re.compile("(?<=[\u2190-\U0001faff\ufe0f])\u200d(?=[\u2190-\U0001faff])")
+# Compiled only for a text that has one: that takes 4 ms, a twentieth of the start of a command.
+_JOINED_EMOJI = "(?<=[\u2190-\U0001faff\ufe0f])\u200d(?=[\u2190-\U0001faff])"
 MOST_TEXT = 1024 * 1024  # of a job's text: 64 jobs go to the supervisor in one frame
 _NAME_RULE = "use 1 to 128 of A-Z a-z 0-9 _ - . starting with a letter or digit, not only digits"
 
@@ -108,8 +109,9 @@ def check_text(text: str, *, what: str, most: int, lines: bool = False) -> None:
     allowed = "\n\t" if lines else ""
     if not 1 <= len(text) <= most:
         raise InvalidInput(f"{what} is {len(text)} characters long, expected 1 to {most}")
-    if not text.isprintable() and not all(
-        letter.isprintable() or letter in allowed for letter in _JOINED_EMOJI.sub("", text)
+    plain = re.sub(_JOINED_EMOJI, "", text) if "\u200d" in text else text
+    if not plain.isprintable() and not all(
+        letter.isprintable() or letter in allowed for letter in plain
     ):
         raise InvalidInput(f"{what} {text[:60]!a} holds control characters")
 
