@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from edgecron.base.values import dataclass, field
+from edgecron.base.values import dataclass, defaults_of, field, names_of
 from edgecron.model.choices import GAVE_UP_MARK, SUSPENDED_MARK
 
 PROTOCOL_VERSION = 2
@@ -198,14 +198,6 @@ class Identity:
     gid: int
     groups: tuple[int, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> Identity:
-        name, uid, gid = body["name"], body["uid"], body["gid"]
-        return cls(name=name, uid=uid, gid=gid, groups=tuple(body["groups"]))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRequest:
@@ -257,60 +249,20 @@ class StartRequest:
         return (self.memory_max_bytes or self.cpu_max_percent or self.ionice) is not None
 
     def to_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "token": self.token,
-            "argv": self.argv,
-            "env": dict(self.env),
-            "cwd": self.cwd,
-            "kill_grace_ms": self.kill_grace_ms,
-            "output_cap_bytes": self.output_cap_bytes,
-        }
-        for name in (
-            "stdin", "timeout_ms", "nice", "ionice", "memory_max_bytes", "cpu_max_percent",
-            "refused", "env_file",
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if value is not None:
-                body[name] = value
-        if self.stall_timeout_ms is not None:
-            body["stall_timeout_ms"] = self.stall_timeout_ms
-            body["ends_stalled"] = self.ends_stalled
-        for name in ("keep_awake", "leaves_nothing"):
-            if getattr(self, name):
-                body[name] = True
+        body = _given_fields(self)
         if self.identity is not None:
-            body["identity"] = self.identity.to_json()
-            body["is_home"] = self.is_home
-            body["base_env"] = dict(self.base_env)
+            body["identity"] = _given_fields(self.identity)
         return body
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> StartRequest:
-        identity = body.get("identity")
-        refused, ionice = body.get("refused"), body.get("ionice")
-        return cls(
-            token=body["token"],
-            argv=tuple(body["argv"]),
-            env=body["env"],
-            cwd=body["cwd"],
-            stdin=body.get("stdin"),
-            timeout_ms=body.get("timeout_ms"),
-            stall_timeout_ms=body.get("stall_timeout_ms"),
-            ends_stalled=body.get("ends_stalled", False),
-            kill_grace_ms=body["kill_grace_ms"],
-            output_cap_bytes=body["output_cap_bytes"],
-            identity=None if identity is None else Identity.from_json(identity),
-            nice=body.get("nice"),
-            ionice=None if ionice is None else (ionice[0], ionice[1]),
-            memory_max_bytes=body.get("memory_max_bytes"),
-            cpu_max_percent=body.get("cpu_max_percent"),
-            keep_awake=body.get("keep_awake", False),
-            leaves_nothing=body.get("leaves_nothing", False),
-            refused=None if refused is None else (refused[0], refused[1]),
-            is_home=body.get("is_home", False),
-            env_file=body.get("env_file"),
-            base_env=body.get("base_env", {}),
-        )
+        known = _known_fields(cls, body)
+        for name in known.keys() & {"argv", "ionice", "refused"}:
+            known[name] = tuple(known[name])
+        if "identity" in known:
+            who = _known_fields(Identity, known["identity"])
+            known["identity"] = Identity(**{**who, "groups": tuple(who["groups"])})
+        return cls(**known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,30 +289,26 @@ class ExitRecord:
     output: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {"token": self.token, "cause": self.cause}
-        for name in _RECORD_FIELDS:
-            value = getattr(self, name)
-            if value is not None:
-                body[name] = value
-        return body
+        return _given_fields(self)
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> ExitRecord:
-        known = {name: body[name] for name in _RECORD_FIELDS if name in body}
+        known = _known_fields(cls, body)
+        known["cause"] = EndCause(known["cause"])
         known["flags"] = tuple(known.get("flags", ()))
-        return cls(token=body["token"], cause=EndCause(body["cause"]), **known)
+        return cls(**known)
 
 
-_RECORD_FIELDS = (
-    "finished_ms",
-    "exit_code",
-    "signal",
-    "started_ms",
-    "duration_ms",
-    "pid",
-    "error_code",
-    "error_msg",
-    "flags",
-    "result",
-    "output",
-)
+_REQUIRED = object()
+
+
+def _given_fields(value: Identity | StartRequest | ExitRecord) -> dict[str, Any]:
+    """Return the fields of a value that differ from their defaults, by name."""
+    defaults = defaults_of(type(value))
+    fields = {name: getattr(value, name) for name in names_of(type(value))}
+    return {name: one for name, one in fields.items() if one != defaults.get(name, _REQUIRED)}
+
+
+def _known_fields(kind: type, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the items of `body` that are fields of a value; other versions can have more."""
+    return {name: body[name] for name in names_of(kind) if name in body}
