@@ -61,6 +61,8 @@ def explain_error(error: OSError, request: StartRequest) -> SpawnFailed:
         return SpawnFailed(code, f"folder '{request.cwd}' {why}")
     if number == errno.ENOENT:
         return SpawnFailed(code, _what_is_missing(command, request))
+    if number == errno.EACCES and _is_nowhere_in_path(command, request):
+        return SpawnFailed("ENOENT", _what_is_missing(command, request))
     if number == errno.ENOEXEC:
         message = (
             f"command '{command}' is not a program; a script starts with #! and a program's path"
@@ -75,10 +77,21 @@ def explain_interpreter(command: str) -> str:
     return f"command '{command}' names an interpreter in its first line that is missing"
 
 
+def _path_of(request: StartRequest) -> str | None:
+    return {**request.base_env, **request.env}.get("PATH")
+
+
+def _is_nowhere_in_path(command: str, request: StartRequest) -> bool:
+    """Find out whether EACCES came from a folder of PATH that can't be entered (exec(3))."""
+    if "/" in command:
+        return False
+    folders = (_path_of(request) or "").split(":")
+    return not any(os.path.exists(os.path.join(request.cwd, folder, command)) for folder in folders)
+
+
 def _what_is_missing(command: str, request: StartRequest) -> str:
     if "/" not in command:
-        path = {**request.base_env, **request.env}.get("PATH", "not set")
-        return f"command '{command}' is not in PATH ({path})"
+        return f"command '{command}' is not in PATH ({_path_of(request) or 'not set'})"
     # Only the fork that has become another user looks at that user's files.
     if request.identity is None and os.path.exists(os.path.join(request.cwd, command)):
         return explain_interpreter(command)

@@ -191,6 +191,25 @@ def test_a_command_that_another_user_may_not_run_is_told(bench: Bench, theirs: P
 
 
 @as_root
+@pytest.mark.failure(41)
+def test_a_folder_of_path_that_can_not_be_entered_hides_no_missing_command(
+    bench: Bench, theirs: Path
+) -> None:
+    """exec(3) reports EACCES then, also for a command that is in no folder."""
+    closed = theirs / "closed"
+    closed.mkdir(mode=0o700)
+    path = {"PATH": f"{closed}:/usr/bin:/bin"}
+
+    missing = bench.run("no-such-command", env=path, identity=identity())
+    (closed / "hidden").write_text("#!/bin/sh\n")
+    hidden = bench.run("hidden", env=path, identity=identity())
+
+    assert missing.error_code == "ENOENT"
+    assert "command 'no-such-command' is not in PATH" in (missing.error_msg or "")
+    assert hidden.error_code == "EACCES"
+
+
+@as_root
 def test_another_user_can_signal_neither_the_supervisor_nor_what_others_run(
     bench: Bench,
 ) -> None:
