@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import secrets
 import shutil
 import subprocess
@@ -34,7 +36,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "restore": ("restore", "{copy}", "--yes"),
     "migrate": ("migrate", "--to", "{new}"),
     "import": ("import", "crontab", "{crontab}"),
-    "adopt": ("adopt", "--root", "{system}", "c"),
+    "adopt": ("adopt", "--root", "{system}", "own-job"),
     "scan": ("scan", "--root", "{system}"),
     "next": ("next",),
     "simulate": ("simulate",),
@@ -102,6 +104,9 @@ class World:
         spool = self.system / "var/spool/cron/crontabs"
         spool.mkdir(parents=True)
         shutil.copy(self.crontab, spool / "evil\x1b[2J\u202e")
+        # Only root can adopt what runs as somebody else.
+        own = spool / pwd.getpwuid(os.getuid()).pw_name
+        own.write_text(f"0 5 * * * own-job {EVIL[:20]}\n", encoding="utf-8")
         text = EVIL.encode("unicode_escape").decode().replace("\\x", "\\u00")
         self.schedules.write_text(
             f'[schedules.plain]\ncron = "0 3 * * *"\nshell = "echo {text}"\n'
