@@ -189,3 +189,18 @@ def _rough_clock(hour: str, minute: str | None, half: str | None) -> str:
     """Return `17:00` for 5 PM."""
     hours = int(hour) if half is None else int(hour) % 12 + (12 if half == "PM" else 0)
     return f"{hours:02}:{minute or '00'}"
+
+
+def most_spread_ms(source: str | None) -> int:
+    """Bound how long after its plan time the trigger of this text starts a run; 0 for others.
+
+    A run without conditions starts in the first half of its window. Clocks can make it longer.
+    """
+    parts = None if source is None else split_once_in(source)
+    return 0 if parts is None or parts.conditions else _most_spread_ms(parts)
+
+
+@lru_cache(maxsize=64)
+def _most_spread_ms(parts: OnceIn) -> int:
+    window = parse_window(parts.window)
+    return (window.end_s - window.start_s + DAY_S) // 2 * 1000

@@ -25,6 +25,13 @@ from edgecron.base.checks import check_name
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import UsageError
 from edgecron.base.units import to_ms
+from edgecron.base.zones import (
+    LOCAL,
+    check_zone,
+    local_zone_mark,
+    local_zone_name,
+    machine_zone_name,
+)
 from edgecron.cli.schedule_arguments import (
     add_schedule_arguments,
     apply_rest,
@@ -48,8 +55,7 @@ from edgecron.model.machine_conditions import Kind
 from edgecron.model.options import NO_NOTICES, Policies
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.times import jitter_warning, timing_of, window_warning
-from edgecron.triggers import CronTrigger, OnceInTrigger, Trigger, check_zone, describe
-from edgecron.triggers.zones import LOCAL, local_zone_mark, local_zone_name, machine_zone_name
+from edgecron.triggers import CronTrigger, OnceInTrigger, Trigger, describe
 from edgecron.views.acts import find_missing_command, secret_words
 from edgecron.views.json_objects import schedule_object
 

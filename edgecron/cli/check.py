@@ -26,6 +26,7 @@ from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidTime, InvalidTrigger
 from edgecron.base.units import format_instant, from_ms, to_ms
 from edgecron.base.values import dataclass
+from edgecron.base.zones import load_zone
 from edgecron.cli.output import paint, room_on_screen
 from edgecron.cli.schedule_arguments import read_policies
 from edgecron.cli.session import Session
@@ -45,7 +46,6 @@ from edgecron.triggers import (
     TriggerKind,
     clock_change_notes,
     describe,
-    load_zone,
     parse_trigger,
     parse_when,
 )

@@ -22,6 +22,7 @@ from edgecron.base.checks import suggest
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.paths import ServerUrl
 from edgecron.base.values import NamedTuple
+from edgecron.base.zones import zone_names
 from edgecron.cli.commands import COMMANDS
 from edgecron.cli.files import read_text
 from edgecron.cli.parser import GLOBAL_OPTIONS, parser_of
@@ -35,7 +36,6 @@ from edgecron.store.sqlite.completion import (
     glance_at_removed,
     glance_at_runs,
 )
-from edgecron.triggers.zones import zone_names
 
 _MOST_RUNS = 50
 

@@ -36,6 +36,7 @@ from edgecron.base.errors import (
 )
 from edgecron.base.safetext import clean
 from edgecron.base.values import replace
+from edgecron.base.zones import check_zone
 from edgecron.cli.add import (
     warn_of,
     warn_of_gap,
@@ -69,7 +70,7 @@ from edgecron.formats.document_plan import (
 from edgecron.formats.document_writing import TRIGGERS, schedule_table, write_for_editing
 from edgecron.model.choices import JobKind
 from edgecron.model.options import NONE
-from edgecron.triggers import Trigger, check_zone
+from edgecron.triggers import Trigger
 
 if TYPE_CHECKING:
     from edgecron.cli.session import Session

@@ -17,8 +17,8 @@ from typing import Any, TextIO
 
 from edgecron.base.errors import EdgecronError, UnknownTimezone
 from edgecron.base.safetext import clean, clean_json
+from edgecron.base.zones import load_zone, local_zone_name
 from edgecron.cli.terminal import raise_lost, tell, terminal_columns
-from edgecron.triggers import load_zone, local_zone_name
 from edgecron.views.phrases import display_width, fit, folded
 
 _MOST_INDENTED = 200  # objects that a person may read

@@ -22,9 +22,9 @@ from edgecron.base.paths import (
     refuse_missing_folder,
     shown_location,
 )
+from edgecron.base.zones import use_zone_of_engines
 from edgecron.cli.output import Output
 from edgecron.formats.config import Config, load
-from edgecron.triggers.zones import use_zone_of_engines
 from edgecron.views.phrases import next_sentence
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from edgecron.base.errors import EdgecronError, InvalidInput, NotFound, Unreadab
 from edgecron.base.paths import database_path, is_root
 from edgecron.base.safetext import clean
 from edgecron.base.units import format_duration_ms, format_ms, from_ms
+from edgecron.base.zones import load_zone
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import Message
 from edgecron.formats.config import PREFIX, load
 from edgecron.model.choices import Reason, Status
 from edgecron.model.notices import STALLED, Incident, NewNotice, Notice, NoticeEvent
 from edgecron.store.sql.notices import find_engine_end
-from edgecron.triggers import load_zone
 from edgecron.views.json_objects import execution_object, notice_object
 from edgecron.views.notice_words import message_subject, message_text, trouble_words
 from edgecron.views.run_words import run_sentence

@@ -11,13 +11,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Conflict, MalformedCall
+from edgecron.base.zones import local_zone_name
 from edgecron.client.opening import TRIES
 from edgecron.client.protocol import Client
 from edgecron.client.remote_requests import ChangeWatch, RemoteRuns, asked, choice_fields
 from edgecron.client.resource_functions import ScheduleCounts, Sizes, View
 from edgecron.formats.document_plan import Action, Step
 from edgecron.model.listing import Choice, SchedulePage, SortBy, Standing
-from edgecron.triggers.zones import local_zone_name
 
 if TYPE_CHECKING:
     from edgecron.formats.document_plan import Document

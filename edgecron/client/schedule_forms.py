@@ -16,6 +16,7 @@ from typing import Any
 
 from edgecron.base.errors import UnknownTimezone
 from edgecron.base.json_texts import read_json_text
+from edgecron.base.zones import LOCAL, check_zone, local_zone_name
 from edgecron.client.json_forms import form_of, given_fields, hints_of, object_form
 from edgecron.client.plain_forms import TEXT, Form, Shape, refuse
 from edgecron.model.choices import JobKind
@@ -24,7 +25,6 @@ from edgecron.model.options import JOB_OPTIONS, POLICIES, Policies
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.model.windows import days_of, is_read, source_of, with_days
 from edgecron.triggers.grammar import from_json
-from edgecron.triggers.zones import LOCAL, check_zone, local_zone_name
 
 _UTC = "UTC"
 ANY_JSON = {"description": "a JSON value, or null"}

@@ -13,6 +13,7 @@ from edgecron.base.errors import InvalidInput, UnknownTimezone
 from edgecron.base.json_texts import json_text
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.base.values import replace
+from edgecron.base.zones import check_zone
 from edgecron.embedding.failures import RULE_NAMES
 from edgecron.formats.document_schedule import read_table, suggest_key
 from edgecron.formats.document_writing import (
@@ -25,7 +26,7 @@ from edgecron.formats.document_writing import (
 )
 from edgecron.formats.option_texts import rename_former
 from edgecron.model.options import JOB_OPTIONS, LISTS, OPTIONS, Group, OptionType
-from edgecron.triggers import check_zone, parse_trigger
+from edgecron.triggers import parse_trigger
 
 if TYPE_CHECKING:
     from edgecron.formats.document_plan import Wanted

@@ -14,6 +14,7 @@ from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import DatabaseBusy, InvalidInput, NotFound, NotSupported
 from edgecron.base.paths import Location, ServerUrl
 from edgecron.base.units import MAX_DURATION_MS
+from edgecron.base.zones import check_zone
 from edgecron.client.opening import OpenDatabase
 from edgecron.embedding.concurrency import AWAIT_HINT, MOST_WAIT_S, ClientPool, beside, is_on_loop
 from edgecron.embedding.context import Arguments, RunContext
@@ -43,7 +44,6 @@ from edgecron.embedding.processes import command_of
 from edgecron.embedding.run import Run, Waits
 from edgecron.model.engine import PROGRAM, origin_of
 from edgecron.planning.retention import Retention
-from edgecron.triggers import check_zone
 from edgecron.triggers.kinds import ON_DEMAND
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.errors import SENSELESS, DatabaseUnusable, Unreadable
 from edgecron.base.values import NamedTuple
+from edgecron.base.zones import one_local_zone
 from edgecron.engine.claim import Claimer, ScheduleCache
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.presence import Presence
@@ -19,7 +20,6 @@ from edgecron.planning.admission import find_turn_ms
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, Fire
 from edgecron.store.contract import BootDecision, Decision
-from edgecron.triggers.zones import one_local_zone
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -17,6 +17,7 @@ from edgecron.base.errors import DatabaseGone, DatabaseUnusable, EdgecronError, 
 from edgecron.base.machine import WAKE_ALARM, KernelMachine
 from edgecron.base.paths import Location, ServerUrl, make_folders, state_dir
 from edgecron.base.values import NamedTuple, replace
+from edgecron.base.zones import local_history, one_local_zone
 from edgecron.engine.events import Report
 from edgecron.engine.loop import Loop
 from edgecron.engine.other_engines import CopyAnnouncement, LocalEngines, find_copies
@@ -39,7 +40,6 @@ from edgecron.store.locations import open_store
 from edgecron.supervisor.command_runner import CommandRunner, Part
 from edgecron.supervisor.runner import Runner
 from edgecron.supervisor.state_files import prepare_state_dir
-from edgecron.triggers.zones import local_history, one_local_zone
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -12,6 +12,7 @@ from edgecron.base.errors import LeaseLost
 from edgecron.base.machine import read_written_bytes
 from edgecron.base.units import format_ms
 from edgecron.base.values import NamedTuple, dataclass, replace
+from edgecron.base.zones import local_zone_mark
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.model.choices import COMMAND_QUEUE, Cause, MissedBy, OnLost, OnShutdown, Reason
 from edgecron.model.engine import Offers
@@ -33,7 +34,6 @@ from edgecron.store.contract import (
     EnginePresence,
     Lease,
 )
-from edgecron.triggers.zones import local_zone_mark
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

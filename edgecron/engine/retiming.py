@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.errors import SENSELESS
 from edgecron.base.values import NamedTuple, dataclass, replace
+from edgecron.base.zones import (
+    local_zone_changed_ms,
+    local_zone_mark,
+    local_zone_stamp,
+    tzdata_version,
+)
 from edgecron.engine.claim import ScheduleCache
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.planning.corrections import (
@@ -22,12 +28,6 @@ from edgecron.planning.corrections import (
 )
 from edgecron.planning.next_fire import Timing
 from edgecron.planning.times import find_outdated
-from edgecron.triggers.zones import (
-    local_zone_changed_ms,
-    local_zone_mark,
-    local_zone_stamp,
-    tzdata_version,
-)
 
 if TYPE_CHECKING:
     from edgecron.store.protocol import Store

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseUnusable, LeaseLost
 from edgecron.base.values import NamedTuple, dataclass
+from edgecron.base.zones import one_local_zone
 from edgecron.engine.claim import Claimer, ScheduleCache
 from edgecron.engine.clock_watch import ClockWatch
 from edgecron.engine.conditions import ConditionWatch, NoReports, Reports
@@ -27,7 +28,6 @@ from edgecron.engine.upkeep import StartReader, StartSender, Upkeep
 from edgecron.model.choices import Hold
 from edgecron.model.engine import Offers
 from edgecron.model.machine_conditions import Machine
-from edgecron.triggers.zones import one_local_zone
 
 if TYPE_CHECKING:
     from edgecron.engine.while_runs import WhileRuns

@@ -10,7 +10,7 @@ from itertools import takewhile
 from edgecron.base.errors import InvalidInput, UnknownTimezone
 from edgecron.base.units import format_instant
 from edgecron.base.values import NamedTuple
-from edgecron.triggers import load_zone
+from edgecron.base.zones import load_zone
 
 MOST_ITEMS = 1_000  # of one file
 _FOLD = re.compile(r"\r?\n[ \t]")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass, field, replace
+from edgecron.base.zones import check_zone
 from edgecron.formats import option_texts as values
 from edgecron.formats.document_plan import Problem, Wanted
 from edgecron.formats.document_writing import JOBS, LOCAL, SWITCHED, TRIGGERS
@@ -29,7 +30,6 @@ from edgecron.model.options import (
     Policies,
 )
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.triggers import check_zone
 
 # Names of other programs that people write instead.
 _OTHER_WORDS = {

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgecron import __version__
+from edgecron.base.zones import LOCAL, zone_names
 from edgecron.client.plain_forms import INSTANT, INTEGER, TEXT, Shape, nullable, reference
 from edgecron.client.record_forms import run_shapes
 from edgecron.client.resources import API
@@ -30,7 +31,6 @@ from edgecron.http.request_checks import WORDS
 from edgecron.http.resources import schemas
 from edgecron.model.choices import Status
 from edgecron.model.options import JOB_OPTIONS
-from edgecron.triggers.zones import LOCAL, zone_names
 from edgecron.views.outlook import Verdict
 
 if TYPE_CHECKING:

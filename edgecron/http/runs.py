@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import DatabaseBusy, DatabaseUnusable, InvalidInput
+from edgecron.base.zones import load_zone
 from edgecron.client.record_forms import chunk_fields, stats_objects
 from edgecron.client.why import answer_now, answer_object, answer_run, answer_time, say_run
 from edgecron.formats.value_texts import read_time
@@ -22,7 +23,6 @@ from edgecron.http.schedules import next_page, paged
 from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.model.filters import parse_filter
 from edgecron.model.listing import RunChoice
-from edgecron.triggers import load_zone
 from edgecron.views.json_objects import instant
 
 if TYPE_CHECKING:

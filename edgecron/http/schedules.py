@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from edgecron.base.errors import AlreadyExists, Conflict, Unreadable
 from edgecron.base.units import parse_instant
 from edgecron.base.values import replace
+from edgecron.base.zones import check_zone
 from edgecron.client.plain_forms import INSTANT, Shape
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
@@ -39,7 +40,6 @@ from edgecron.http.document_schema import (
 )
 from edgecron.http.messages import Answer, ApiRequest, json_answer
 from edgecron.model.listing import Choice
-from edgecron.triggers import check_zone
 from edgecron.views.acts import kept_words
 
 if TYPE_CHECKING:

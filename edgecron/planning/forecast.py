@@ -8,10 +8,10 @@ from heapq import heappop, heappush
 
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import dataclass, replace
+from edgecron.base.window_texts import most_spread_ms
 from edgecron.model.choices import CatchUp, Priority
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import Missed, Timing, excluded_until, next_fires
-from edgecron.triggers.kinds import most_spread_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

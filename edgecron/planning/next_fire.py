@@ -6,14 +6,17 @@ Instants are milliseconds since 1970. `catch_up` decides about a fire that is du
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from edgecron.base.hashes import blake2b
 from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, dataclass
+from edgecron.base.window_texts import most_spread_ms
 from edgecron.model.choices import CatchUp, Cause, MissedBy, Reason
 from edgecron.planning.windows import MOST_STEPS, Windows
-from edgecron.triggers.kinds import OnceInTrigger, most_spread_ms
+
+if TYPE_CHECKING:
+    from edgecron.triggers import OnceInTrigger
 
 
 class PlanTimes(Protocol):

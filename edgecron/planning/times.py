@@ -18,6 +18,7 @@ from edgecron.base.errors import SENSELESS, InvalidInput, InvalidTrigger
 from edgecron.base.units import format_duration_ms, to_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.base.window_texts import DAY_S
+from edgecron.base.zones import LOCAL, check_zone
 from edgecron.model.choices import CatchUp
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import PlanTimes, Timing, WindowedTimes
@@ -28,13 +29,11 @@ from edgecron.triggers import (
     OnceInTrigger,
     Trigger,
     TriggerKind,
-    check_zone,
     combine,
     dump_trigger,
     load_trigger,
 )
 from edgecron.triggers.kinds import EventTrigger
-from edgecron.triggers.zones import LOCAL
 
 if TYPE_CHECKING:
     from edgecron.planning.corrections import ZonedTimes

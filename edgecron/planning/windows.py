@@ -14,11 +14,10 @@ from functools import lru_cache
 from edgecron.base.errors import InvalidInput, UnknownTimezone
 from edgecron.base.values import NamedTuple
 from edgecron.base.window_texts import DAY_S, WEEK_S, split_once_in
+from edgecron.base.zones import trigger_spans
 from edgecron.model.choices import ON_TIME_MS, Cause
 from edgecron.model.options import Policies
 from edgecron.model.windows import is_unread, parse_except, week_of
-from edgecron.triggers.kinds import make_once_in
-from edgecron.triggers.zones import trigger_spans
 
 _MONDAY_S = 3 * DAY_S  # 1970-01-01 is a Thursday
 _FAR_MS = 1 << 62  # later than any instant
@@ -144,6 +143,8 @@ def closing_ms(
     """
     if source is None or fire_key or split_once_in(source) is None:
         return None
+    from edgecron.triggers.kinds import make_once_in  # Most commands read no trigger.
+
     return make_once_in(source, timezone).closes_ms(plan_ms)
 
 

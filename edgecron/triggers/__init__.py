@@ -7,7 +7,6 @@ base              what every trigger answers; the triggers of one schedule as on
 kinds             calendar times with the gap and fold rule; every, at, on boot, on demand,
                   after; once in a window, when conditions hold
 fields            a cron text's values: days and times of day that match
-zones, tzif       zones by name, from the tzdata package; their spans of constant offset
 english           triggers in plain English, as words writes them and people do
 calendar_english  those of days and times of day; refuses what could mean two things
 english_values    names, numbers and times of day in plain English, and their cron fields
@@ -38,7 +37,6 @@ from edgecron.triggers.kinds import (
 )
 from edgecron.triggers.walltime import parse_when
 from edgecron.triggers.words import ClockChange, clock_change_notes, describe, describe_briefly
-from edgecron.triggers.zones import check_zone, load_zone, local_zone_name, tzdata_version
 
 __all__ = [
     "AfterEndTrigger",
@@ -54,7 +52,6 @@ __all__ = [
     "TriggerKind",
     "Triggers",
     "at",
-    "check_zone",
     "clock_change_notes",
     "combine",
     "cron",
@@ -64,9 +61,6 @@ __all__ = [
     "every",
     "from_json",
     "load_trigger",
-    "load_zone",
-    "local_zone_name",
     "parse_trigger",
     "parse_when",
-    "tzdata_version",
 ]

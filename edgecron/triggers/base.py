@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import ClassVar
 
 from edgecron.base.checks import check_aware
+from edgecron.base.tzif import History
 from edgecron.base.units import from_ms, to_ms
-from edgecron.triggers.tzif import History
-from edgecron.triggers.zones import LOCAL, local_history
+from edgecron.base.zones import LOCAL, local_history
 
 # Instants that a datetime can hold in any zone. No plan time lies outside them.
 EARLIEST_MS = -62_135_510_400_000  # 0001-01-02T00:00:00Z

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from datetime import date
 from functools import cached_property, lru_cache
 
+from edgecron.base.tzif import DAY_S, EPOCH_ORDINAL
 from edgecron.base.values import dataclass
-from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
 
 _LAST_MONTH = 9998 * 12  # months are numbered since January of year 0
 

@@ -18,6 +18,7 @@ from edgecron.base.units import (
     to_ms,
 )
 from edgecron.base.window_texts import split_once_in
+from edgecron.base.zones import check_zone
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.fields import fields_from_json
 from edgecron.triggers.gate import expand, gate
@@ -33,7 +34,6 @@ from edgecron.triggers.kinds import (
     make_once_in,
 )
 from edgecron.triggers.walltime import LATEST_WRITTEN_MS, parse_local, parse_when
-from edgecron.triggers.zones import check_zone
 
 MAX_LENGTH = 256
 # Two words, of which the first begins no other trigger, and is no field of a cron text.

@@ -9,14 +9,14 @@ from functools import cached_property, lru_cache
 
 from edgecron.base.checks import check_name
 from edgecron.base.errors import InvalidTrigger
+from edgecron.base.tzif import DAY_S, History, Spans
 from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import dataclass
-from edgecron.base.window_texts import OnceIn, Window, parse_window, split_once_in
+from edgecron.base.window_texts import Window, parse_window, split_once_in
+from edgecron.base.zones import LOCAL, local_history, trigger_spans, zone_history
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
 from edgecron.triggers.fields import CronFields, DayRule
 from edgecron.triggers.gate import gate
-from edgecron.triggers.tzif import DAY_S, History, Spans
-from edgecron.triggers.zones import LOCAL, local_history, trigger_spans, zone_history
 
 # Which ends of an upstream count, for `after NAME:WHAT`.
 AFTER_CHOICES = ("success", "failure", "any")
@@ -452,18 +452,6 @@ def make_once_in(text: str, timezone: str | None) -> OnceInTrigger:
         conditions=parts.conditions,
         opening=CronTrigger(text=parts.text, timezone=timezone, fields=_opening_fields(window)),
     )
-
-
-def most_spread_ms(source: str | None) -> int:
-    """A bound of `spread_ms` for the trigger of this text, whatever clocks do; 0 for others."""
-    parts = None if source is None else split_once_in(source)
-    return 0 if parts is None or parts.conditions else _most_spread_ms(parts)
-
-
-@lru_cache(maxsize=64)
-def _most_spread_ms(parts: OnceIn) -> int:
-    window = parse_window(parts.window)
-    return (window.end_s - window.start_s + DAY_S) // 2 * 1000
 
 
 def _opening_fields(window: Window) -> CronFields:

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 
 from edgecron.base.checks import check_aware, suggest
 from edgecron.base.errors import InvalidDuration, InvalidTime, UnreadableTime
+from edgecron.base.tzif import DAY_S, EPOCH_ORDINAL
 from edgecron.base.units import find_meant_duration, from_ms, parse_duration_ms, to_ms
+from edgecron.base.zones import offset_at, resolve_wall
 from edgecron.triggers.base import EARLIEST_MS
-from edgecron.triggers.tzif import DAY_S, EPOCH_ORDINAL
-from edgecron.triggers.zones import offset_at, resolve_wall
 
 _LONGEST = 64
 # A written time lies at least a year before the last datetime, so later times can be found.

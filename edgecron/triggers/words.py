@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 
+from edgecron.base.tzif import DAY_S, Spans
 from edgecron.base.units import format_ms
 from edgecron.base.units import from_ms as to_datetime
 from edgecron.base.values import NamedTuple
+from edgecron.base.zones import LOCAL, trigger_spans, trigger_zone_name
 from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger
 from edgecron.triggers.fields import CronFields
 from edgecron.triggers.kinds import (
@@ -21,8 +23,6 @@ from edgecron.triggers.kinds import (
     EveryTrigger,
     OnceInTrigger,
 )
-from edgecron.triggers.tzif import DAY_S, Spans
-from edgecron.triggers.zones import LOCAL, trigger_spans, trigger_zone_name
 
 
 class ClockChange(NamedTuple):

@@ -14,6 +14,7 @@ from edgecron.base.errors import (
     InvalidTrigger,
 )
 from edgecron.base.values import NamedTuple, dataclass, replace
+from edgecron.base.zones import check_zone
 from edgecron.client import Client as LocalClient
 from edgecron.client.protocol import Client
 from edgecron.formats import option_texts as values
@@ -30,7 +31,7 @@ from edgecron.formats.document_writing import SWITCHED, Table, schedule_table
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.schedule import Schedule, ScheduleSpec
-from edgecron.triggers import OnceInTrigger, Trigger, check_zone, describe, parse_trigger
+from edgecron.triggers import OnceInTrigger, Trigger, describe, parse_trigger
 from edgecron.tui.form_fields import Texts, field_of, lines_of, split_time, table_of
 from edgecron.views.acts import find_missing_command, find_missing_folder, kept_words, secret_words
 from edgecron.views.outlook import Foreseen

@@ -13,6 +13,7 @@ from textual.content import Content
 from edgecron.base.errors import NotFound
 from edgecron.base.safetext import clean
 from edgecron.base.values import dataclass
+from edgecron.base.zones import LOCAL, local_zone_name
 from edgecron.client.protocol import Client
 from edgecron.client.sentences import idle_sentence, trigger_lines
 from edgecron.formats.document_writing import JOBS, TRIGGERS, Table, default_of, schedule_table
@@ -28,7 +29,6 @@ from edgecron.model.listing import (
 from edgecron.model.options import LISTS, OPTIONS, POLICIES
 from edgecron.model.schedule import Act, Change, Schedule
 from edgecron.planning.forecast import UpcomingFire
-from edgecron.triggers.zones import LOCAL, local_zone_name
 from edgecron.tui.actions import WordsFront
 from edgecron.tui.dialogs import Overlay
 from edgecron.tui.durations import MOST_BARS

@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
+from edgecron.base.zones import LOCAL, local_zone_name
 from edgecron.client.protocol import Client
 from edgecron.model.choices import Status
 from edgecron.model.listing import (
@@ -22,7 +23,6 @@ from edgecron.model.listing import (
     find_idle,
     state_of,
 )
-from edgecron.triggers.zones import LOCAL, local_zone_name
 from edgecron.tui.durations import FAILED, OK, OTHER, sparkline
 from edgecron.tui.list_view import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen

@@ -16,6 +16,8 @@ from itertools import pairwise
 from edgecron.base.errors import SENSELESS, InvalidInput
 from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple, dataclass
+from edgecron.base.window_texts import most_spread_ms
+from edgecron.base.zones import load_zone
 from edgecron.model.listing import FireCell
 from edgecron.model.measures import Recurrence
 from edgecron.model.windows import parse_except
@@ -23,8 +25,7 @@ from edgecron.planning.next_fire import WindowedTimes
 from edgecron.planning.simulation import Simulation
 from edgecron.planning.times import load_triggers
 from edgecron.planning.windows import find_windows
-from edgecron.triggers import EveryTrigger, TriggerKind, Triggers, combine, load_zone
-from edgecron.triggers.kinds import most_spread_ms
+from edgecron.triggers import EveryTrigger, TriggerKind, Triggers, combine
 from edgecron.views.phrases import count_words
 
 DAYS, HOURS = 7, 24

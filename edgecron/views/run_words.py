@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.units import format_duration_ms, from_ms, to_ms
-from edgecron.base.window_texts import split_once_in
+from edgecron.base.window_texts import most_spread_ms, split_once_in
 from edgecron.model.choices import (
     GAVE_UP_MARK,
     ON_TIME_MS,
@@ -17,7 +17,6 @@ from edgecron.model.choices import (
     Status,
 )
 from edgecron.planning.windows import windows_of
-from edgecron.triggers.kinds import most_spread_ms
 from edgecron.views.phrases import (
     count_words,
     covered_range,

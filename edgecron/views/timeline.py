@@ -12,11 +12,11 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Protocol
 
+from edgecron.base.tzif import DAY_S, Spans
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import NamedTuple, dataclass
+from edgecron.base.zones import zone_spans
 from edgecron.model.listing import Lane, RunCell
-from edgecron.triggers.tzif import DAY_S, Spans
-from edgecron.triggers.zones import zone_spans
 from edgecron.views.phrases import count_words
 from edgecron.views.times import near_time, short_duration
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from edgecron.base.errors import UnknownTimezone
 from edgecron.base.units import format_duration_ms
-from edgecron.triggers import load_zone
+from edgecron.base.zones import load_zone
 
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
 _LARGE_MS = 3 * 3_600_000  # a larger step back recomputes next times

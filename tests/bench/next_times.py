@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from edgecron.triggers import load_zone, parse_trigger
+from edgecron.base.zones import load_zone
+from edgecron.triggers import parse_trigger
 from tests.bench.machine import Setting
 from tests.bench.table import Row, at_least
 

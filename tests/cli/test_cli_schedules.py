@@ -11,8 +11,8 @@ import pytest
 from edgecron.base.errors import NotFound
 from edgecron.base.paths import state_dir
 from edgecron.base.units import parse_instant
+from edgecron.base.zones import machine_zone_name
 from edgecron.client import Client
-from edgecron.triggers.zones import machine_zone_name
 from tests.support.cli import Edgecron
 
 LIST_FIELDS = [

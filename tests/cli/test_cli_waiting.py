@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.zones import load_zone
 from edgecron.model.choices import JobKind, Overlap, Status
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.connection import Database
-from edgecron.triggers import load_zone
 from edgecron.views.times import near_time
 from tests.support.cli import Edgecron
 from tests.support.edits import Edit

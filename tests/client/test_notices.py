@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from edgecron.base.zones import load_zone
 from edgecron.client.doctor_schedules import check_notices
 from edgecron.client.notice_channels import Message
 from edgecron.client.notice_contents import command_words
@@ -27,7 +28,6 @@ from edgecron.model.options import Policies
 from edgecron.model.run import Outcome, Stall
 from edgecron.planning.notices import plan_messages, usual_limit_ms
 from edgecron.store.sql.outbox import find_notices
-from edgecron.triggers import load_zone
 from tests.support.mailbox import OPS, Mailbox
 from tests.support.story import Story
 

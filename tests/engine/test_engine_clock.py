@@ -12,6 +12,7 @@ import pytest
 
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import replace
+from edgecron.base.zones import tzdata_version
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.sleep import NapSleeper
 from edgecron.model.choices import CatchUp, Cause, Reason, Status
@@ -20,7 +21,6 @@ from edgecron.planning.catch_up import RepeatedTimes
 from edgecron.planning.corrections import BUILT_MS, HOUR_MS, LARGE_MS
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import open_store
-from edgecron.triggers import tzdata_version
 from tests.support.clock import FakeClock
 from tests.support.forms import some_of
 from tests.support.story import Story

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import format_instant, from_ms, to_ms
 from edgecron.base.values import replace
+from edgecron.base.zones import load_zone
 from edgecron.model.choices import CatchUp, Cause, Reason
 from edgecron.model.options import Policies
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Timing, excluded_until, next_fire, next_fires
 from edgecron.planning.times import compile_spec, timing_of, window_warning
 from edgecron.planning.windows import find_windows
-from edgecron.triggers import combine, load_zone, parse_trigger
+from edgecron.triggers import combine, parse_trigger
 from tests.support.specs import make_due, make_spec, ms
 
 MINUTE_MS = 60_000

@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from edgecron.base.units import format_instant, to_ms
+from edgecron.base.zones import load_zone
 from edgecron.client import Client
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
@@ -21,7 +22,6 @@ from edgecron.planning.retention import UNLIMITED
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.migrate import migrate
 from edgecron.store.sqlite.store import SqliteStore
-from edgecron.triggers.zones import load_zone
 from tests.support.clock import FakeClock
 from tests.support.household import (
     DISK,

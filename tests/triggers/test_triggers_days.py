@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from edgecron.base.errors import InvalidTrigger
+from edgecron.base.tzif import Spans
 from edgecron.triggers import CronTrigger, parse_trigger
 from edgecron.triggers.fields import DayRule
-from edgecron.triggers.tzif import Spans
 from tests.support.forms import tried
 from tests.triggers.triggers_oracle import Expression
 

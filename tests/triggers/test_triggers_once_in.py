@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidTrigger
 from edgecron.base.units import from_ms, to_ms
+from edgecron.base.zones import load_zone
 from edgecron.triggers import (
     OnceInTrigger,
     describe,
     describe_briefly,
     dump_trigger,
     load_trigger,
-    load_zone,
     parse_trigger,
 )
 

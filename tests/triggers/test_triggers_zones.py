@@ -9,16 +9,20 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import UnknownTimezone
-from edgecron.triggers import check_zone, load_zone, local_zone_name, parse_trigger, tzdata_version
-from edgecron.triggers.tzif import Rule, rule_content
-from edgecron.triggers.zones import (
+from edgecron.base.tzif import Rule, rule_content
+from edgecron.base.zones import (
+    check_zone,
+    load_zone,
     local_zone_mark,
+    local_zone_name,
     local_zone_stamp,
     offset_at,
     resolve_wall,
+    tzdata_version,
     zone_history,
     zone_spans,
 )
+from edgecron.triggers import parse_trigger
 from tests.triggers.triggers_oracle import FOLDER, all_zones, offset_s, zone
 
 DAY_S = 86_400
@@ -254,7 +258,7 @@ def test_a_posix_rule_is_read_as_posix_says(rule: str, instant: str, offset: int
         with pytest.raises(ValueError, match="is not understood"):
             Rule(rule)
         return
-    from edgecron.triggers.tzif import read_history
+    from edgecron.base.tzif import read_history
 
     spans = read_history(rule_content(rule)).spans(seconds("2030-01-01T00:00Z"))
 

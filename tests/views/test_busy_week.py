@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from edgecron.base.errors import UnknownTimezone
 from edgecron.base.units import from_ms, to_ms
+from edgecron.base.zones import load_zone
 from edgecron.client import Client
 from edgecron.model.measures import Recurrence
-from edgecron.triggers import combine, dump_trigger, load_zone, parse_trigger
+from edgecron.triggers import combine, dump_trigger, parse_trigger
 from edgecron.views.busy import WeekHeat, WeekTally, week_from
 from tests.support.clock import FakeClock
 from tests.support.forms import tried

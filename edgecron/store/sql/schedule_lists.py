@@ -26,7 +26,6 @@ from edgecron.model.listing import (
     state_of,
 )
 from edgecron.model.measures import Streak, Suspect
-from edgecron.planning.times import when_words
 from edgecron.store.sql.connection import Connection, Params
 from edgecron.store.sql.rows import texts_of, unreadable, windows_in
 
@@ -329,6 +328,8 @@ def _lines(database: Connection, rest: str, params: Params) -> list[ScheduleLine
 
 
 def _line_of(database: Connection, row: tuple[Any, ...]) -> ScheduleLine:
+    from edgecron.planning.times import when_words  # A list without these loads no triggers.
+
     standing = shown_standing(row[6:])
     return ScheduleLine(
         id=row[0],

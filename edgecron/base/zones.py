@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.checks import suggest
 from edgecron.base.errors import UnknownTimezone
 from edgecron.base.hashes import blake2b
-from edgecron.triggers.tzif import DAY_S, History, Spans, read_history, rule_content
+from edgecron.base.tzif import DAY_S, History, Spans, read_history, rule_content
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
