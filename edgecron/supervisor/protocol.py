@@ -300,15 +300,18 @@ class ExitRecord:
 
 
 _REQUIRED = object()
+_DEFAULTS = {  # of each field, in order
+    kind: {name: defaults_of(kind).get(name, _REQUIRED) for name in names_of(kind)}
+    for kind in (Identity, StartRequest, ExitRecord)
+}
 
 
 def _given_fields(value: Identity | StartRequest | ExitRecord) -> dict[str, Any]:
     """Return the fields of a value that differ from their defaults, by name."""
-    defaults = defaults_of(type(value))
-    fields = {name: getattr(value, name) for name in names_of(type(value))}
-    return {name: one for name, one in fields.items() if one != defaults.get(name, _REQUIRED)}
+    fields = {name: getattr(value, name) for name in _DEFAULTS[type(value)]}
+    return {name: one for name, one in fields.items() if one != _DEFAULTS[type(value)][name]}
 
 
 def _known_fields(kind: type, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the items of `body` that are fields of a value; other versions can have more."""
-    return {name: body[name] for name in names_of(kind) if name in body}
+    return {name: body[name] for name in _DEFAULTS[kind] if name in body}
