@@ -187,7 +187,7 @@ ALL: tuple[Mutation, ...] = (
                 old="_carry_out(database, plan, origin=origin)",
                 new=(
                     "with database.store.rehearsal():\n"
-                    "    _carry_out(database, plan, origin=origin)"
+                    "        _carry_out(database, plan, origin=origin)"
                 ),
             ),
         ),

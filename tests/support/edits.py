@@ -50,7 +50,7 @@ class Edit:
         replaced = _Replace(unit, changed).visit(tree)
         path.write_text(ast.unparse(ast.fix_missing_locations(replaced)), encoding="utf-8")
 
-    def _apply_within_text(self, unit: ast.stmt) -> bool:
+    def _apply_within_text(self, unit: ast.AST) -> bool:
         """Change one text of several lines, which keeps its lines; whether `old` lies in one.
 
         Other texts of the function might be compared with those of a database.
@@ -65,7 +65,7 @@ class Edit:
         return False
 
     def check(self, package: Path) -> None:
-        """Raise StaleEdit if `old` is not found exactly once."""
+        """Raise StaleEdit if `old` is not found exactly once, or if `new` makes it no Python."""
         texts = [
             text
             for path in package.rglob("*.py")
@@ -74,6 +74,12 @@ class Edit:
         ]
         if len(texts) != 1 or texts[0].count(self.old) != 1:
             raise StaleEdit(f"{self.function}: found in {len(texts)} places: {self.old!r}")
+        if self._apply_within_text(ast.parse(texts[0])):
+            return
+        try:
+            ast.parse(texts[0].replace(self.old, self.new))
+        except SyntaxError as error:
+            raise StaleEdit(f"{self.function}: {error}") from error
 
     def _find(self, package: Path) -> tuple[Path, ast.Module, ast.stmt]:
         found = []
