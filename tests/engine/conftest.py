@@ -1,4 +1,4 @@
-"""A place with real engines, for each test that asks for one."""
+"""A place with real engines, or a story of a virtual one, for each test that asks for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,37 @@ from pathlib import Path
 import pytest
 
 from tests.support.engines import Place
-from tests.support.story import Story
+from tests.support.stores import ServerClock, ServerStores
+from tests.support.story import START_MS, Story
+
+# The files whose stories are also told on PostgreSQL.
+_ON_BOTH = {
+    "test_engine_backfill",
+    "test_engine_backlog",
+    "test_engine_declared",
+    "test_engine_followups",
+    "test_engine_limits",
+    "test_engine_needs",
+    "test_engine_next_times",
+    "test_engine_paused",
+    "test_engine_policies",
+    "test_engine_presence",
+    "test_engine_recovery",
+    "test_engine_rehearsal",
+    "test_engine_rescheduled",
+    "test_engine_steps",
+    "test_engine_told",
+    "test_engine_told_more",
+    "test_engine_undo",
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "story" in metafunc.fixturenames and "story" not in metafunc.module.__dict__:
+        is_of_file = metafunc.definition.get_closest_marker("of_file") is not None
+        is_on_both = metafunc.module.__name__.rpartition(".")[2] in _ON_BOTH
+        kinds = ["sqlite", "postgres"] if is_on_both and not is_of_file else ["sqlite"]
+        metafunc.parametrize("story", kinds, indirect=True)
 
 
 @pytest.fixture
@@ -19,5 +49,19 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture
-def story(tmp_path: Path) -> Story:
-    return Story(tmp_path / "story.db")
+def story(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Story]:
+    """A story over the store of its parameter."""
+    if request.param == "sqlite":
+        yield Story(tmp_path / "story.db")
+        return
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    clock = ServerClock(START_MS)
+    stores = ServerStores(request.getfixturevalue("postgres").create_database(), clock=clock)
+    told = Story(tmp_path / "story.db", clock=clock, stores=stores)
+    yield told
+    told.client.close()
+    told.world.close()
+    stores.close()
+    clock.close()

@@ -11,7 +11,6 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.base.paths import state_dir
 from edgecron.base.units import format_ms, from_ms
 from edgecron.engine.state_folder import EngineFiles, engine_lock_path
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
@@ -38,7 +37,7 @@ def _after_a_stop_of_70_s(path: Path, **policies: object) -> Story:
 @contextmanager
 def _seen(story: Story) -> Iterator[None]:
     """Others see that the engine of a story is alive."""
-    folder = prepare_state_dir(state_dir(story.world.path))
+    folder = prepare_state_dir(story.client.state_dir)
     engine_lock_path(folder, story.key).unlink()  # which nobody holds
     place = EngineFiles(folder, story.key)
     try:
@@ -133,6 +132,7 @@ def test_a_backfill_that_waits_keeps_no_live_fire_from_taking_over(story: Story)
     assert [run.status for run in live[-3:]] == [Status.SUCCESS] * 3
 
 
+@pytest.mark.of_file
 def test_a_time_that_is_decided_already_takes_no_catch_up_over(story: Story) -> None:
     for number in range(4):
         story.add(f"once{number}", f"at {format_ms(START_MS + 30_000)}", lasts_s=9_000)
@@ -210,6 +210,7 @@ def test_of_the_late_runs_of_one_schedule_the_newest_goes_first(story: Story) ->
     assert order == [START_MS + hour * 3_600_000 for hour in (3, 2, 1)]
 
 
+@pytest.mark.of_file
 def test_a_long_backlog_behind_a_run_of_its_schedule_costs_a_step_few_looks(story: Story) -> None:
     story.add("many", "*/5 * * * *", lasts_s=90_000, policies=Policies(catch_up=CatchUp.ALL))
     story.after_s(300)

@@ -189,6 +189,7 @@ def test_a_fire_that_replaces_one_that_waits_takes_its_turn(
     assert len(ended) > 3
 
 
+@pytest.mark.of_file
 def test_what_follows_the_run_of_a_dead_engine_starts_though_ends_of_ours_came_with_it(
     story: Story,
 ) -> None:

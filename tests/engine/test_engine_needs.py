@@ -271,6 +271,7 @@ def store_needs(story: Story, name: str, needs: str) -> None:
         )
 
 
+@pytest.mark.of_file
 @pytest.mark.parametrize(
     ("needs", "said"),
     [
@@ -302,6 +303,7 @@ def test_a_need_that_can_not_be_read_is_not_met_and_the_others_run(
     assert [one.name for one in story.client.schedules()] == ["odd", "other"]
 
 
+@pytest.mark.of_file
 def test_a_need_that_can_not_be_read_is_mended_by_an_edit(story: Story) -> None:
     story.add("backup", "@hourly")
     story.add("odd", "every 10m", policies=NEEDS)
@@ -320,6 +322,7 @@ def test_a_need_that_can_not_be_read_is_mended_by_an_edit(story: Story) -> None:
     assert history(story, "odd") == ["success"]
 
 
+@pytest.mark.of_file
 def test_what_is_queued_outlives_a_need_that_can_not_be_read(story: Story) -> None:
     story.add("odd", "every 10m", lasts_s=1000, policies=Policies(overlap=Overlap.QUEUE))
     story.add("other", "every 10m")
@@ -333,6 +336,7 @@ def test_what_is_queued_outlives_a_need_that_can_not_be_read(story: Story) -> No
     assert history(story, "other") == ["success"] * 3
 
 
+@pytest.mark.of_file
 def test_an_end_is_written_whoever_of_its_followers_can_not_be_read(story: Story) -> None:
     story.add("up", "every 10m")
     story.add("odd", "after up")

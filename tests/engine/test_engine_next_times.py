@@ -13,7 +13,6 @@ from edgecron.client.doctor_schedules import check_schedules
 from edgecron.engine.events import EventKind
 from edgecron.model.choices import Reason
 from edgecron.model.listing import Idle, idle_words, standing_of
-from edgecron.store.sqlite.connection import Database
 from tests.support.clock import PacedClock
 from tests.support.story import START_MS, Story
 
@@ -23,7 +22,7 @@ LOSE = "UPDATE schedules SET next_plan_at = NULL, next_run_at = NULL, next_sourc
 
 def write(story: Story, sql: str) -> None:
     """Change the database as a person with a SQLite shell does."""
-    database = Database(story.world.path)
+    database = story.world.stores.open_reader()
     with database.transaction():
         database.change(sql)
     database.close()
@@ -67,6 +66,7 @@ def test_what_came_due_while_the_next_time_was_missing_leaves_one_row(story: Sto
     assert (row.reason, row.missed_count) == (Reason.EDITED, 3)
 
 
+@pytest.mark.of_file
 def test_a_schedule_that_is_done_is_looked_at_once(story: Story) -> None:
     story.add("once", "at 2026-03-08T20:10:00Z")
     story.add("event", "after once")

@@ -334,6 +334,7 @@ def test_ranges_of_other_causes_are_rows_of_their_own(at_work: Story) -> None:
     assert missed(at_work) == [("asleep", 2), ("stalled", 2)]
 
 
+@pytest.mark.of_file
 def test_an_idle_engine_records_no_presence(story: Story) -> None:
     story.add("yearly", "0 0 1 1 *")
     story.after_s(60)

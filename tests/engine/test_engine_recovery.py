@@ -18,7 +18,6 @@ from edgecron.engine.other_engines import LocalEngines
 from edgecron.engine.recovery import recover
 from edgecron.model.choices import Reason, Status
 from edgecron.store.contract import RunningRow
-from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import SqliteStore, open_store
 from edgecron.supervisor.runner import THREADS
 from edgecron.supervisor.state_files import prepare_state_dir
@@ -66,6 +65,7 @@ def test_a_supervisor_that_dies_again_and_again_is_replaced_later_and_later(stor
     assert set(story.statuses("often")) <= {"success", "interrupted:lost", "skipped:misfire"}
 
 
+@pytest.mark.of_file
 @pytest.mark.failure(29)
 def test_a_late_end_of_a_lost_lease_changes_nothing_and_is_told(story: Story) -> None:
     story.add("slow", "* * * * *", lasts_s=30)
@@ -276,6 +276,7 @@ def test_an_engine_that_dies_while_another_one_looks_is_watched_and_then_taken_o
     assert len(story.engine.runners) == 1
 
 
+@pytest.mark.of_file
 def test_the_files_of_a_supervisor_stay_while_its_engine_may_claim_for_it(story: Story) -> None:
     story.engine.step()
     dead = story.engine.runners.own.id
@@ -325,7 +326,7 @@ def test_what_runs_says_now_and_then_that_it_lives(story: Story) -> None:
 def test_a_callable_of_a_program_that_ended_is_interrupted(story: Story) -> None:
     story.add("mine", "@hourly", lasts_s=50)
     story.after_s(3600)
-    database = Database(story.world.path)
+    database = story.world.stores.open_reader()
     with database.transaction():
         # What edgecron writes for a function of a program, once it can run them.
         database.change("UPDATE schedules SET kind = 'callable'")
@@ -340,7 +341,7 @@ def test_a_callable_of_a_program_that_ended_is_interrupted(story: Story) -> None
 
 
 def _column(story: Story, query: str) -> list[Any]:
-    database = Database(story.world.path)
+    database = story.world.stores.open_reader()
     values = [row[0] for row in database.rows(query)]
     database.close()
     return values

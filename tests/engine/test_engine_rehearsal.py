@@ -15,6 +15,7 @@ from tests.support.story import START_MS, Story
 MINUTE_MS = 60_000
 
 
+@pytest.mark.of_file
 def test_a_rehearsal_changes_nothing_and_what_is_due_fires_once(story: Story) -> None:
     for name in ("one", "two"):
         story.add(name, "every 1m")
@@ -31,6 +32,7 @@ def test_a_rehearsal_changes_nothing_and_what_is_due_fires_once(story: Story) ->
     assert [story.statuses(name) for name in ("one", "two")] == [["success"], ["success"]]
 
 
+@pytest.mark.of_file
 def test_a_rehearsal_tells_nothing_of_what_it_finds_broken(story: Story) -> None:
     story.add("broken", "every 1m")
     story.engine.step()

@@ -22,12 +22,8 @@ MINUTE_S = 60
 
 
 def sql(story: Story, statement: str) -> list[Any]:
-    """Run one statement through a plain connection of its own, as any SQL shell does."""
-    connection = apsw.Connection(str(story.client.path))
-    connection.set_busy_timeout(10_000)  # The daemon writes, too.
-    found = connection.execute(statement).fetchall()
-    connection.close()
-    return found
+    """Run one statement as a person does."""
+    return story.world.stores.run_sql(statement)
 
 
 @pytest.fixture

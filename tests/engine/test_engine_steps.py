@@ -15,7 +15,6 @@ from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.model.listing import RunChoice
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import SqliteStore
 from tests.support.clock import PacedClock
 from tests.support.story import START_MS, Story
@@ -347,7 +346,7 @@ def test_a_schedule_without_its_revision_is_broken_and_not_looked_at_for_ever(
     story: Story,
 ) -> None:
     story.add("lost", "* * * * *")
-    database = Database(story.client.path)
+    database = story.world.stores.open_reader()
     with database.transaction():
         database.change("DELETE FROM schedule_revisions")
     database.close()
@@ -394,7 +393,7 @@ def _with_description(spec: ScheduleSpec, description: str) -> ScheduleSpec:
 
 def _vandalise(story: Story, what: str, instead: str) -> None:
     """Write what no edgecron writes, such as a zone that is no more."""
-    database = Database(story.world.path)
+    database = story.world.stores.open_reader()
     with database.transaction():
         database.change(
             """UPDATE schedule_revisions SET snapshot = replace(snapshot, :what, :instead)""",

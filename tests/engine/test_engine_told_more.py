@@ -100,6 +100,7 @@ def test_an_end_has_a_code(place: Place, line: str, expected: str | None) -> Non
     assert run.error_code == expected
 
 
+@pytest.mark.of_file
 def test_a_running_run_says_when_it_counts_as_stale(story: Story) -> None:
     story.add("job", "* * * * *", lasts_s=3600)
     story.after_s(MINUTE_S)

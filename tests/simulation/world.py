@@ -367,7 +367,8 @@ class World:
     ) -> None:
         """`stores` is the database; None is the file at `path`."""
         self.path = path
-        self._stores = stores or FileStores(path)
+        self.stores = stores or FileStores(path)
+        self.location = self.stores.location  # of the database, for clients
         self.random = random
         self.clock = clock or FakeClock(start_ms)
         self.hosting = Hosting()  # of the engines that start from now on
@@ -393,7 +394,7 @@ class World:
     def fix_seed(self) -> None:
         """Make the database with a seed out of our own dice: jitter is the same in each replay."""
         seed = self.random.randbytes(16)
-        self._stores.create(now_ms=self.clock.now_ms(), seed=seed)
+        self.stores.create(now_ms=self.clock.now_ms(), seed=seed)
 
     def look(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """Rows of the database, for who judges. One connection reads all: opening takes longer."""
@@ -403,7 +404,7 @@ class World:
     def reader(self) -> Database:
         """The connection of who judges."""
         if self._reader is None:
-            self._reader = self._stores.open_reader()
+            self._reader = self.stores.open_reader()
         return self._reader
 
     def close(self) -> None:
@@ -424,7 +425,7 @@ class World:
             history_count=self.random.choice((None, 1, 3, 20)),
         )
         limits = limits_at(retention, self.clock.now_ms(), is_trusted=True)
-        store = self._stores.open(now_ms=self.clock.now_ms())
+        store = self.stores.open(now_ms=self.clock.now_ms())
         try:
             for _ in self.archiving(prune(store, limits, schedule_id=None, is_trial=False)):
                 if self.random.random() < 0.1:
@@ -489,7 +490,7 @@ class World:
         """
         self.made += 1
         key = f"engine{self.made}"
-        store = self._stores.open(now_ms=self.clock.now_ms())
+        store = self.stores.open(now_ms=self.clock.now_ms())
         settings = EngineSettings(
             max_running=max_running,
             burst=burst,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import apsw
+
+from edgecron.base.paths import Location, read_location
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import SqliteStore, open_store
+from tests.support.clock import FakeClock
 from tests.support.newdatabases import new_database
 
 if TYPE_CHECKING:
@@ -40,8 +46,42 @@ def drop_trigger(store: Connection, name: str, table: str) -> None:
     store.change(f"DROP TRIGGER {name}{of}")
 
 
+class ServerClock(FakeClock):
+    """The clock of a server, and of every machine that has its time.
+
+    Databases that `ServerStores` makes with it read it from its file.
+    """
+
+    def __init__(self, start_ms: int) -> None:
+        self._file = NamedTemporaryFile(dir="/dev/shm")  # noqa: SIM115 - it goes with the clock
+        os.fchmod(self._file.fileno(), 0o644)  # The server is another user.
+        super().__init__(start_ms)
+
+    def close(self) -> None:
+        """Remove its file."""
+        self._file.close()
+
+    @property
+    def path(self) -> str:
+        """The file that shows its time."""
+        return self._file.name
+
+    @property
+    def _now_ms(self) -> int:
+        return self._shown_ms
+
+    @_now_ms.setter
+    def _now_ms(self, now_ms: int) -> None:
+        self._shown_ms = now_ms
+        os.pwrite(self._file.fileno(), f"{now_ms:020}".encode(), 0)
+
+
 class Stores(Protocol):
     """A database that engines of a virtual world share."""
+
+    @property
+    def location(self) -> Location:
+        """Where clients find it."""
 
     def create(self, *, now_ms: int, seed: bytes) -> None:
         """Make the database."""
@@ -55,12 +95,19 @@ class Stores(Protocol):
     def open_reader(self) -> Database:
         """Open it for who judges."""
 
+    def run_sql(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run a statement through a plain connection of its own, as any SQL shell does."""
+
 
 class FileStores:
     """A database file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+
+    @property
+    def location(self) -> Location:
+        return self._path
 
     def create(self, *, now_ms: int, seed: bytes) -> None:
         new_database(self._path, now_ms=now_ms, seed=seed)
@@ -71,25 +118,62 @@ class FileStores:
     def open_reader(self) -> Database:
         return Database(self._path)
 
+    def run_sql(self, statement: str) -> list[tuple[Any, ...]]:
+        connection = apsw.Connection(str(self._path))
+        connection.set_busy_timeout(10_000)  # An engine writes, too.
+        found = connection.execute(statement).fetchall()
+        connection.close()
+        return found
+
 
 class ServerStores:
-    """A database of a server. Engines reach it at `url`, who judges at `own_url`."""
+    """A database of a server. Engines reach it at `url`, who judges at `own_url`.
 
-    def __init__(self, url: str, own_url: str | None = None) -> None:
+    With a `clock`, the server's time is that of the clock.
+    """
+
+    def __init__(
+        self, url: str, own_url: str | None = None, *, clock: ServerClock | None = None
+    ) -> None:
         self._url = url
         self._own_url = own_url or url
+        self._clock = clock
+        self._opened: list[SqliteStore] = []
+
+    def close(self) -> None:
+        """Close all that engines have opened."""
+        for store in self._opened:
+            store.close()
+
+    @property
+    def location(self) -> Location:
+        return read_location(self._url)
 
     def create(self, *, now_ms: int, seed: bytes) -> None:
         reader = self._open(self._own_url, now_ms=now_ms)
         with reader.transaction():
             reader.change("UPDATE meta SET seed = :seed", {"seed": seed})
+            if self._clock is not None:
+                reader.run_script(  # type: ignore[attr-defined]
+                    f"""CREATE OR REPLACE FUNCTION server_ms() RETURNS bigint LANGUAGE sql VOLATILE
+                        AS $$ SELECT pg_read_file('{self._clock.path}')::bigint $$"""
+                )
         reader.close()
 
     def open(self, *, now_ms: int) -> SqliteStore:
-        return self._open(self._url, now_ms=now_ms)
+        self._opened.append(self._open(self._url, now_ms=now_ms))
+        return self._opened[-1]
 
     def open_reader(self) -> Database:
         return self._open(self._own_url, now_ms=0)
+
+    def run_sql(self, statement: str) -> list[tuple[Any, ...]]:
+        import psycopg
+
+        with psycopg.connect(self._own_url) as connection:
+            connection.execute("SET search_path = edgecron")
+            cursor = connection.execute(statement.encode())
+            return [] if cursor.description is None else cursor.fetchall()
 
     @staticmethod
     def _open(url: str, *, now_ms: int) -> SqliteStore:

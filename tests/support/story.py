@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.engine.state_folder import engine_lock_path
 from edgecron.engine.step import Engine, Hosting
@@ -17,6 +16,7 @@ from edgecron.model.run import Execution
 from edgecron.model.schedule import ScheduleSpec
 from tests.simulation.world import World
 from tests.support.clock import FakeClock
+from tests.support.stores import Stores
 
 START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z, a whole minute
 
@@ -44,16 +44,18 @@ class Story:
         burst: int | None = None,
         clock: FakeClock | None = None,
         hosting: Hosting = Hosting(),  # noqa: B008  # It is frozen.
+        stores: Stores | None = None,
     ) -> None:
-        self.world = World(path, random=Random(0), start_ms=START_MS, clock=clock)
+        """Tell it over `stores`; None is the file at `path`."""
+        self.world = World(path, random=Random(0), start_ms=START_MS, clock=clock, stores=stores)
         self.world.hosting = hosting
         self.world.fix_seed()
-        self.client = Client(path, clock=self.world.clock)
+        self.client = Client(self.world.location, clock=self.world.clock)
         self.key = self.world.start_engine(max_running=max_running, burst=burst)
         # Nobody holds this lock: the engine is no process. Without the file, who asks whether the
         # engine is alive would look into every process of this machine, thousands of times.
-        folder = state_dir(path)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder = self.client.state_dir
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         engine_lock_path(folder, self.key).touch(mode=0o600)
 
     @property

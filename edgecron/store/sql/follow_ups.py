@@ -335,7 +335,7 @@ def _set_after_end(database: Connection, row: _EndedRow, after_end_ms: int) -> N
         """UPDATE schedules SET next_plan_at = :plan, next_run_at = :run, next_source = :source
            WHERE id = :id AND enabled AND trigger_error IS NULL
                AND (next_plan_at IS NULL OR next_run_at > :at
-                    OR (next_source = :source AND NOT :is_backfill))
+                    OR (next_source = :source AND :is_backfill = 0))
                AND (paused_until IS NULL OR paused_until <= :at)
                AND (until_at IS NULL OR until_at >= :at)
                AND (max_runs IS NULL OR planned_count < max_runs)
