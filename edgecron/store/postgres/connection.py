@@ -353,6 +353,8 @@ class ServerDatabase(OwnConnection):
             self._was_locked = found[0] == (0,)
             for _, server_ms in found[1:]:
                 self._note_time(server_ms, asked_ms)
+            if self._was_locked and not self._busy_wait_ms:
+                raise errors.LockNotAvailable("another connection is writing")
             if self._was_locked:
                 self._lock_waits += 1
                 self._lock_failures += 1
