@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,14 +26,18 @@ POLICIES = (
 class Slot:
     """A place for one engine after the other; `label` tells them apart in the jobs' log."""
 
-    def __init__(self, field: Field, number: int, *, start_at: float) -> None:
+    def __init__(
+        self, field: Field, number: int, *, start_at: float, within: Sequence[str] = ()
+    ) -> None:
+        """`within` are the words before its command."""
+        self._within = within
         self._field = field
         self._number = number
         self._count = 0
         self._start_at: float | None = start_at
         self._term_at: float | None = None
         self._was_hurt = False
-        self.policy = POLICIES[number % len(POLICIES)]
+        self.policy: tuple[str, ...] = POLICIES[number % len(POLICIES)]
         self.process: subprocess.Popen[bytes] | None = None
         self.remarks: list[Remark] = []
         self.restarts = 0
@@ -88,7 +93,7 @@ class Slot:
         options = ("--log-format", "json", "--max-running", "16", *self.policy)
         with self.out.open("wb") as out, self.out.with_suffix(".err").open("wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "edgecron", "daemon", *options],
+                [*self._within, sys.executable, "-m", "edgecron", "daemon", *options],
                 env=self._field.environment(self.label),
                 stdin=subprocess.DEVNULL,
                 stdout=out,

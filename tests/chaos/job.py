@@ -31,6 +31,7 @@ def main() -> int:
         scope=[os.environ["EDGECRON_SCOPE_KIND"], os.environ["EDGECRON_SCOPE_ID"]],
         attempt=attempt,
         key=os.environ["EDGECRON_IDEMPOTENCY_KEY"],
+        fence=int(os.environ["EDGECRON_FENCE"]),
     )
     if kind == "parent":
         have_child(log, seconds * 2)

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -22,24 +22,35 @@ from tests.support.places import small_disk
 from tests.support.tools import find_postgres, need_postgres, need_tools
 
 _TEMPLATE = "edgecron_template"
-_FAST = "-c fsync=off -c listen_addresses= -c max_connections=50 -c shared_buffers=16MB"
+_FAST = "-c fsync=off -c max_connections=50 -c shared_buffers=16MB"
 
 
 class PostgresServer:
     """A server that only its folder leads to. It loses its data in a power cut, to be fast."""
 
-    def __init__(self, folder: Path, programs: Path) -> None:
+    def __init__(
+        self, folder: Path, programs: Path, *, within: Sequence[str] = (), listen: str = ""
+    ) -> None:
+        """`within` are words before its commands; `listen` is for TCP, which it trusts."""
         self.folder = folder
         self._programs = programs
+        self._within = within
+        self._listen = listen
         self._numbers = count(1)
         self._run("initdb", "-A", "trust", "-U", "postgres", "-N", "-E", "UTF8", "--locale", "C")
+        if listen:
+            with (folder / "data" / "pg_hba.conf").open("a") as rules:
+                rules.write("host all all samenet trust\n")
         self.start()
         self._create(_TEMPLATE, "template1")
         open_store(self.url(_TEMPLATE), now_ms=0, seed=bytes(16)).close()
 
     def start(self) -> None:
         """Start the server, also after `kill`."""
-        log, options = f"{self.folder}/log", f"-k {self.folder} {_FAST}"
+        log, options = (
+            f"{self.folder}/log",
+            f"-k {self.folder} -c listen_addresses={self._listen} {_FAST}",
+        )
         self._run("pg_ctl", "-w", "-l", log, "-o", options, "start")
         self._connection = psycopg.connect(self.url("postgres"), autocommit=True)
 
@@ -106,7 +117,7 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._programs / program), "-D", f"{self.folder}/data", *arguments]
-        command = _as_postgres(command)
+        command = [*self._within, *as_postgres(command)]
         subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, timeout=60)
 
     @contextmanager
@@ -128,7 +139,7 @@ class PostgresServer:
             default_pool_size = 2
             """.replace(" " * 12, "")
         )
-        command = _as_postgres(["pgbouncer", "-q", str(folder / "pgbouncer.ini")])
+        command = as_postgres(["pgbouncer", "-q", str(folder / "pgbouncer.ini")])
         with subprocess.Popen(command, cwd=folder) as process:
             try:
                 while not (folder / ".s.PGSQL.5432").exists():
@@ -142,7 +153,7 @@ class PostgresServer:
                 shutil.rmtree(folder)
 
 
-def _as_postgres(command: list[str]) -> list[str]:
+def as_postgres(command: list[str]) -> list[str]:
     """A command that runs as the user postgres: programs of PostgreSQL refuse to run as root."""
     if os.geteuid() != 0:
         return command

@@ -56,6 +56,7 @@ class ServerClock(FakeClock):
         self._file = NamedTemporaryFile(dir="/dev/shm")  # noqa: SIM115 - it goes with the clock
         os.fchmod(self._file.fileno(), 0o644)  # The server is another user.
         super().__init__(start_ms)
+        self._show()
 
     def close(self) -> None:
         """Remove its file."""
@@ -66,14 +67,28 @@ class ServerClock(FakeClock):
         """The file that shows its time."""
         return self._file.name
 
-    @property
-    def _now_ms(self) -> int:
-        return self._shown_ms
+    def advance_ms(self, duration_ms: int) -> None:
+        super().advance_ms(duration_ms)
+        self._show()
 
-    @_now_ms.setter
-    def _now_ms(self, now_ms: int) -> None:
-        self._shown_ms = now_ms
-        os.pwrite(self._file.fileno(), f"{now_ms:020}".encode(), 0)
+    def suspend_ms(self, duration_ms: int) -> None:
+        super().suspend_ms(duration_ms)
+        self._show()
+
+    def step_ms(self, by_ms: int) -> None:
+        super().step_ms(by_ms)
+        self._show()
+
+    def set_ms(self, instant_ms: int) -> None:
+        super().set_ms(instant_ms)
+        self._show()
+
+    def reboot(self, *, down_ms: int = 0) -> None:
+        super().reboot(down_ms=down_ms)
+        self._show()
+
+    def _show(self) -> None:
+        os.pwrite(self._file.fileno(), f"{FakeClock.now_ms(self):020}".encode(), 0)
 
 
 class Stores(Protocol):

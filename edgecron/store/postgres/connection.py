@@ -13,11 +13,7 @@ from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from edgecron.base.clock import Clock, ServerTime
-from edgecron.base.errors import (
-    DatabaseUnusable,
-    EdgecronError,
-    InvalidInput,
-)
+from edgecron.base.errors import DatabaseUnusable, EdgecronError, InvalidInput
 from edgecron.base.paths import read_location
 from edgecron.store.contract import LEASE_MS
 from edgecron.store.postgres.dialect import Statement, to_postgres, to_postgres_many
@@ -86,8 +82,7 @@ class ServerDatabase(OwnConnection):
             self._connection = self._connect()
 
     def _connect(self) -> psycopg.Connection[Any]:
-        given = {**_SIGNS_OF_LIFE, **conninfo_to_dict(self.url)}
-        conninfo = make_conninfo("", **given)
+        conninfo = make_conninfo("", **{**_SIGNS_OF_LIFE, **conninfo_to_dict(self.url)})
         connection = psycopg.connect(conninfo, autocommit=True)
         try:
             adapt(connection)
@@ -353,9 +348,9 @@ class ServerDatabase(OwnConnection):
             self._was_locked = found[0] == (0,)
             for _, server_ms in found[1:]:
                 self._note_time(server_ms, asked_ms)
-            if self._was_locked and not self._busy_wait_ms:
-                raise errors.LockNotAvailable("another connection is writing")
             if self._was_locked:
+                if not self._busy_wait_ms:
+                    raise errors.LockNotAvailable("another connection is writing")
                 self._lock_waits += 1
                 self._lock_failures += 1
                 _results(connection, f"SELECT pg_advisory_xact_lock({_WRITERS})")
