@@ -17,7 +17,7 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, SupervisorUnavailable
 from edgecron.base.values import dataclass
 from edgecron.engine.other_engines import LocalEngines
-from edgecron.engine.recovery import recover
+from edgecron.engine.recovery import RecoveryPass
 from edgecron.engine.state_folder import (
     count_unheard,
     engine_lock_path,
@@ -331,4 +331,4 @@ def record_left_ends(store: Store, state_dir: Path, *, clock: Clock) -> None:
     if owner_of(state_dir) not in (None, os.geteuid()):
         return
     others = LocalEngines(state_dir, boot_id=clock.boot_id())
-    recover(store, others, now_ms=clock.now_ms)
+    RecoveryPass(store, others, now_ms=clock.now_ms).run()

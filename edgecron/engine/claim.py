@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import InvalidInput
-from edgecron.base.values import dataclass, replace
+from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.engine.conditions import ConditionWatch
 from edgecron.engine.events import EventReporter
+from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineSettings, Registration
 from edgecron.engine.runners import Runners
 from edgecron.model.choices import Reason, Status, WaitsFor
@@ -115,30 +116,37 @@ class ScheduleCache:
         return CachedSchedule(stored.spec, timing)
 
 
+class Core(NamedTuple):
+    """What the parts of one engine share."""
+
+    settings: EngineSettings
+    store: Store
+    clock: Clock
+    others: OtherEngines
+    runners: Runners
+    schedules: ScheduleCache
+    events: EventReporter
+
+
 class Claimer:
     """Say who claims, start what the store granted, and report both when the pass is done."""
 
     def __init__(
         self,
-        settings: EngineSettings,
+        core: Core,
         *,
-        store: Store,
-        clock: Clock,
         registration: Registration,
-        runners: Runners,
-        schedules: ScheduleCache,
-        events: EventReporter,
         conditions: ConditionWatch,
     ) -> None:
-        self._settings = settings
-        self._store = store
-        self._clock = clock
+        self._settings = core.settings
+        self._store = core.store
+        self._clock = core.clock
         self._registration = registration
-        self._runners = runners
-        self._schedules = schedules
-        self._events = events
+        self._runners = core.runners
+        self._schedules = core.schedules
+        self._events = core.events
         self._conditions = conditions
-        self._burst = Burst(settings.burst)
+        self._burst = Burst(core.settings.burst)
         self._is_held_back = False  # the last claim started as many runs as the burst allows
         self._early: list[Claim] = []  # claimed before their time, and not started yet
         self._early_batches: list[ClaimBatch] = []  # these claims, since the last pass
@@ -152,7 +160,7 @@ class Claimer:
     @property
     def has_one_run(self) -> bool:
         """Whether this engine exists for one run."""
-        return self._settings.only is not None
+        return self._settings.is_for_one_run
 
     @property
     def offers(self) -> Offers | None:

@@ -7,13 +7,11 @@ zone or tzdata version. It also reports every next time that it changes for that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from edgecron.base.clock import Clock
 from edgecron.base.errors import SENSELESS
 from edgecron.base.values import dataclass, replace
-from edgecron.engine.claim import ScheduleCache
-from edgecron.engine.events import EventKind, EventReporter
+from edgecron.engine.claim import Core
+from edgecron.engine.events import EventKind
 from edgecron.engine.presence import Presence
 from edgecron.engine.retiming import STEP_MS as RETIMING_STEP_MS
 from edgecron.engine.retiming import Retiming, Visited, ZoneWatch
@@ -32,9 +30,6 @@ from edgecron.planning.corrections import (
     resolve_hold,
     resolve_mark_ms,
 )
-
-if TYPE_CHECKING:
-    from edgecron.store.protocol import Store
 
 _STEP_MS = 1_000  # less is the slewing of a synchronised clock, or a late read
 _TRUST_LOOK_MS = 30_000  # the kernel wakes nobody when its clock becomes synchronised
@@ -70,21 +65,16 @@ class ClockWatch:
 
     def __init__(
         self,
-        *,
-        store: Store,
-        clock: Clock,
-        schedules: ScheduleCache,
-        events: EventReporter,
+        core: Core,
         presence: Presence,
-        clock_wait_ms: int | None,
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._schedules = schedules
-        self._events = events
+        self._store = core.store
+        self._clock = core.clock
+        self._schedules = core.schedules
+        self._events = core.events
         self._presence = presence
-        self._retiming = Retiming(store=store, clock=clock, schedules=schedules, events=events)
-        self._clock_wait_ms = clock_wait_ms
+        self._retiming = Retiming(core)
+        self._clock_wait_ms = core.settings.clock_wait_ms
         self._last: _Reading | None = None
         self._marks: ClockMarks | None = None
         self._mark_ms = 0  # the latest instant that has certainly passed
@@ -100,7 +90,7 @@ class ClockWatch:
         self._back_ms: int | None = None  # by how much the clock was seen to be set back
         self._must_settle = True
         self._has_resumed = False
-        self.zones = ZoneWatch(store=store, retiming=self._retiming, events=events)
+        self.zones = ZoneWatch(core, self._retiming)
 
     @property
     def wake_ms(self) -> int | None:

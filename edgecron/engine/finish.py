@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from edgecron.base.clock import Clock
 from edgecron.base.values import NamedTuple
-from edgecron.engine.claim import Claimer
-from edgecron.engine.events import EventKind, EventReporter
-from edgecron.engine.other_engines import OtherEngines
+from edgecron.engine.claim import Claimer, Core
+from edgecron.engine.events import EventKind
 from edgecron.engine.recovery import Recovery
-from edgecron.engine.runners import Runners, is_unstarted
+from edgecron.engine.runners import is_unstarted
 from edgecron.model.choices import Durability, Status
 from edgecron.model.run import Outcome
 from edgecron.supervisor.protocol import Flag
 
 if TYPE_CHECKING:
     from edgecron.store.contract import FinishBatch
-    from edgecron.store.protocol import Store
 
 HOLD_MS = 1_000  # how long nothing is claimed after a start was impossible
 _MOST_AT_ONCE = 256  # ends of one transaction
@@ -42,22 +39,18 @@ class Finishing:
 
     def __init__(
         self,
+        core: Core,
         *,
-        store: Store,
-        clock: Clock,
-        runners: Runners,
         claimer: Claimer,
         recovery: Recovery,
-        events: EventReporter,
-        others: OtherEngines,
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._runners = runners
+        self._store = core.store
+        self._clock = core.clock
+        self._runners = core.runners
         self._claimer = claimer
         self._recovery = recovery
-        self._events = events
-        self._others = others
+        self._events = core.events
+        self._others = core.others
         self._held_until_ms = 0  # by the monotonic clock
 
     @property

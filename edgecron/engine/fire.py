@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from edgecron.base.clock import Clock
 from edgecron.base.errors import SENSELESS, DatabaseUnusable, Unreadable
 from edgecron.base.values import NamedTuple
 from edgecron.base.zones import one_local_zone
-from edgecron.engine.claim import Claimer, ScheduleCache
-from edgecron.engine.events import EventKind, EventReporter
+from edgecron.engine.claim import Claimer, Core
+from edgecron.engine.events import EventKind
 from edgecron.engine.presence import Presence
-from edgecron.engine.runners import Runners
 from edgecron.model.choices import Cause, Hold
 from edgecron.model.engine import EngineInfo, Offers
 from edgecron.planning.admission import find_turn_ms
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, Fire
 from edgecron.store.contract import BootDecision, Decision
-
-if TYPE_CHECKING:
-    from edgecron.store.protocol import Store
 
 FIRST_CHUNK = 16  # small, so that the first starts are early
 CHUNK = 256
@@ -58,22 +52,18 @@ class Firing:
 
     def __init__(
         self,
+        core: Core,
         *,
-        store: Store,
-        clock: Clock,
-        schedules: ScheduleCache,
         presence: Presence,
         claimer: Claimer,
-        runners: Runners,
-        events: EventReporter,
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._schedules = schedules
+        self._store = core.store
+        self._clock = core.clock
+        self._schedules = core.schedules
         self._presence = presence
         self._claimer = claimer
-        self._runners = runners
-        self._events = events
+        self._runners = core.runners
+        self._events = core.events
         # The queues, and what of them, whose boot fires are decided.
         self._boot_decided: tuple[tuple[str, ...], Offers | None] = ((), None)
         self._rest_until_ms = 0  # monotonic

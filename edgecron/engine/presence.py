@@ -90,6 +90,11 @@ class EngineSettings:
         """How many runs the engine has at the same time, at most."""
         return self.max_running or max(8, 4 * _CORES)
 
+    @property
+    def is_for_one_run(self) -> bool:
+        """Whether the engine exists for one run: it fires nothing, and none counts on it."""
+        return self.only is not None
+
 
 class EngineIdentity(NamedTuple):
     """Which engine this is: `key` names its files beside the database.
@@ -145,13 +150,12 @@ class Registration:
         """Record what has changed; the engine's id."""
         offers = None if self._find_offers is None else self._find_offers()
         if self.engine_id is None:
-            is_counted_on = self._settings.only is None
             self._local_timezone = local_zone_mark()
             self.engine_id = self._store.register_engine(
                 key=self._identity.key,
                 pid=self._identity.pid,
                 boot_id=self._clock.boot_id(),
-                queues=self._settings.queues if is_counted_on else (),
+                queues=() if self._settings.is_for_one_run else self._settings.queues,
                 now_ms=self._clock.now_ms(),
                 offers=offers,
                 max_running=self._settings.places,

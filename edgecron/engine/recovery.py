@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from edgecron.base.clock import Clock
 from edgecron.base.values import dataclass
-from edgecron.engine.events import EventKind, EventReporter
+from edgecron.engine.claim import Core
+from edgecron.engine.events import EventKind
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.runners import Runners
 from edgecron.model.choices import JobKind, OnLost, Reason, Status
@@ -63,32 +63,23 @@ class Recovered:
 class Recovery:
     """Look for dead engines now and then, and whenever something is suspected.
 
-    `may_adopt`: whether supervisors of dead engines are adopted.
+    An engine that exists for one run adopts no supervisors of dead engines.
     """
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        clock: Clock,
-        others: OtherEngines,
-        runners: Runners,
-        events: EventReporter,
-        may_adopt: bool,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._others = others
-        self._runners = runners
-        self._events = events
-        self._may_adopt = may_adopt
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._others = core.others
+        self._runners = core.runners
+        self._events = core.events
+        self._may_adopt = not core.settings.is_for_one_run
         self._is_suspected = False
         self._look_at_ms = 0
         self._adopt_at_ms = 0
         self._adopt_pause_ms = _ORPHAN_MS
         self._is_urgent = False  # runs are alive that have no engine, or a lease is about to end
         self._judges_machines = False
-        self._pause_ms = _LOOK_MS if store.leases is None else _LOOK_LEASED_MS
+        self._pause_ms = _LOOK_MS if core.store.leases is None else _LOOK_LEASED_MS
         self.live_engines: tuple[EngineInfo, ...] = ()  # the others that lived at the last look
 
     @property
@@ -156,10 +147,10 @@ class Recovery:
         """Take over what dead engines left, if it is time to look. `engine_id` is our own."""
         if not self.is_due():
             return Recovered()
-        # First: an engine that dies from here on is watched, should `recover` come too early.
+        # First: an engine that dies from here on is watched, should this look come too early.
         dead = self._find_dead(engine_id)
         may_adopt = self._may_adopt and self._clock.monotonic_ms() >= self._adopt_at_ms
-        done = recover(
+        done = RecoveryPass(
             self._store,
             self._others,
             now_ms=self._clock.now_ms,
@@ -167,7 +158,7 @@ class Recovery:
             runners=self._runners,
             may_adopt=may_adopt,
             judges_machines=self._judges_machines,
-        )
+        ).run()
         self._report(done)
         for engine in dead:
             is_elsewhere = self._others.is_elsewhere(engine.machine)
@@ -227,34 +218,6 @@ class Recovery:
         self._others.remove_dead_files(known=known, now_ms=self._clock.now_ms())
 
 
-def recover(
-    store: Store,
-    others: OtherEngines,
-    *,
-    now_ms: Callable[[], int],
-    engine_id: int = _NO_ENGINE,
-    runners: Runners | None = None,
-    may_adopt: bool = False,
-    judges_machines: bool = False,
-) -> Recovered:
-    """Carry out the rows of the recovery table in which the engine's lock is free.
-
-    A living supervisor is adopted. If that is impossible or not wanted, it keeps its runs, and the
-    ends in its journal are recorded. `engine_id` and `runners` are those of the engine that
-    recovers; a caller that is not an engine has none, and only records ends. With
-    `judges_machines`, an engine on another machine is dead if its lease has ended.
-    """
-    return _Pass(
-        store,
-        others,
-        now_ms=now_ms,
-        engine_id=engine_id,
-        runners=runners,
-        may_adopt=may_adopt,
-        judges_machines=judges_machines,
-    ).run()
-
-
 def _is_alive(
     key: str | None,
     engine: EngineInfo | RunningRow,
@@ -271,17 +234,25 @@ def _is_alive(
     return key is not None and others.engine_is_alive(key)
 
 
-class _Pass:
+class RecoveryPass:
+    """Carry out the rows of the recovery table in which the engine's lock is free.
+
+    A living supervisor is adopted. If that is impossible or not wanted, it keeps its runs, and the
+    ends in its journal are recorded. `engine_id` and `runners` are those of the engine that
+    recovers; a caller that is not an engine has none, and only records ends. With
+    `judges_machines`, an engine on another machine is dead if its lease has ended.
+    """
+
     def __init__(
         self,
         store: Store,
         others: OtherEngines,
         *,
         now_ms: Callable[[], int],
-        engine_id: int,
-        runners: Runners | None,
-        may_adopt: bool,
-        judges_machines: bool,
+        engine_id: int = _NO_ENGINE,
+        runners: Runners | None = None,
+        may_adopt: bool = False,
+        judges_machines: bool = False,
     ) -> None:
         self._store = store
         self._others = others
@@ -305,6 +276,7 @@ class _Pass:
         self._has_failed = False  # an adoption
 
     def run(self) -> Recovered:
+        """Take over what dead engines left, once."""
         orphans: dict[str, list[RunningRow]] = {}
         callables: list[RunningRow] = []
         out_of_reach: list[RunningRow] = []

@@ -6,9 +6,7 @@ It goes in slices, between which the engine serves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from edgecron.base.clock import Clock
 from edgecron.base.errors import SENSELESS
 from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.base.zones import (
@@ -17,8 +15,8 @@ from edgecron.base.zones import (
     local_zone_stamp,
     tzdata_version,
 )
-from edgecron.engine.claim import ScheduleCache
-from edgecron.engine.events import EventKind, EventReporter
+from edgecron.engine.claim import Core
+from edgecron.engine.events import EventKind
 from edgecron.planning.corrections import (
     ClockMarks,
     KeptTimes,
@@ -28,10 +26,6 @@ from edgecron.planning.corrections import (
 )
 from edgecron.planning.next_fire import Timing
 from edgecron.planning.times import find_outdated
-
-if TYPE_CHECKING:
-    from edgecron.store.protocol import Store
-
 
 _SLICE = 64  # ids of one query and of one transaction
 # How long one step looks at schedules, and at most how many. Fires that are due wait for it.
@@ -73,13 +67,11 @@ class Retiming:
     again: what is done already is not found, or not changed, again.
     """
 
-    def __init__(
-        self, *, store: Store, clock: Clock, schedules: ScheduleCache, events: EventReporter
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._schedules = schedules
-        self._events = events
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._schedules = core.schedules
+        self._events = core.events
         self.unfinished: dict[str, _Walk] = {}  # sweeps that have passed some schedules, not all
         self.until_ms = 0  # when all sweeps together have taken the time of this step (monotonic)
 
@@ -207,10 +199,10 @@ class ZoneWatch:
     mark of the local zone at the last look.
     """
 
-    def __init__(self, *, store: Store, retiming: Retiming, events: EventReporter) -> None:
-        self._store = store
+    def __init__(self, core: Core, retiming: Retiming) -> None:
+        self._store = core.store
         self._retiming = retiming
-        self._events = events
+        self._events = core.events
         self.must_look = True
         self.look_at_ms = 0
         self.local_timezone: str | None = None

@@ -14,7 +14,7 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseUnusable, LeaseLost
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.base.zones import one_local_zone
-from edgecron.engine.claim import Claimer, ScheduleCache
+from edgecron.engine.claim import Claimer, Core, ScheduleCache
 from edgecron.engine.clock_watch import ClockWatch
 from edgecron.engine.conditions import ConditionWatch, NoReports, Reports
 from edgecron.engine.events import EventKind, EventReporter, Report
@@ -82,15 +82,17 @@ class Engine:
         report: Report,
         hosting: Hosting = Hosting(),  # noqa: B008  # It is frozen.
     ) -> None:
+        schedules = ScheduleCache(store)
+        find_subject = store.find_subject if settings.finds_subjects else None
         self.settings = settings
         self.runners = runners
+        self.events = EventReporter(report, clock, schedules, find_subject)
+        self._core = core = Core(settings, store, clock, others, runners, schedules, self.events)
         self._store = store
         self._clock = clock
         self._others = others
-        self._is_for_one_run = settings.only is not None
-        self._schedules = ScheduleCache(store)
-        find_subject = store.find_subject if settings.finds_subjects else None
-        self.events = EventReporter(report, clock, self._schedules, find_subject)
+        self._is_for_one_run = settings.is_for_one_run
+        self._schedules = schedules
         self._registration = Registration(
             settings,
             identity,
@@ -105,60 +107,17 @@ class Engine:
             machine=hosting.machine,
             reports=hosting.reports,
             runners=runners,
-            find_spec=self._schedules.find_spec,
+            find_spec=schedules.find_spec,
         )
         self._presence = Presence(store=store, clock=clock, others=others, queues=settings.queues)
-        self._claimer = Claimer(
-            settings,
-            store=store,
-            clock=clock,
-            registration=self._registration,
-            runners=runners,
-            schedules=self._schedules,
-            events=self.events,
-            conditions=self.conditions,
-        )
-        self._firing = Firing(
-            store=store,
-            clock=clock,
-            schedules=self._schedules,
-            presence=self._presence,
-            claimer=self._claimer,
-            runners=runners,
-            events=self.events,
-        )
-        self.recovery = Recovery(
-            store=store,
-            clock=clock,
-            others=others,
-            runners=runners,
-            events=self.events,
-            may_adopt=not self._is_for_one_run,
-        )
-        self._finishing = Finishing(
-            store=store,
-            clock=clock,
-            runners=runners,
-            claimer=self._claimer,
-            recovery=self.recovery,
-            events=self.events,
-            others=others,
-        )
-        self._clock_watch = ClockWatch(
-            store=store,
-            clock=clock,
-            schedules=self._schedules,
-            events=self.events,
-            presence=self._presence,
-            clock_wait_ms=settings.clock_wait_ms,
-        )
+        self._claimer = Claimer(core, registration=self._registration, conditions=self.conditions)
+        self._firing = Firing(core, presence=self._presence, claimer=self._claimer)
+        self.recovery = Recovery(core)
+        self._finishing = Finishing(core, claimer=self._claimer, recovery=self.recovery)
+        self._clock_watch = ClockWatch(core, self._presence)
         self._supervision = Supervision(store=store, own=runners.own, events=self.events)
         self._upkeep = Upkeep(
-            settings,
-            store=store,
-            clock=clock,
-            runners=runners,
-            events=self.events,
+            core,
             start_sender=hosting.start_sender,
             start_reader=hosting.start_reader,
             wake_alarm=hosting.wake_alarm,
@@ -291,13 +250,7 @@ class Engine:
             # Not at the top: an engine without such runs does not load it.
             from edgecron.engine.while_runs import WhileRuns
 
-            self._while_runs = WhileRuns(
-                store=self._store,
-                clock=self._clock,
-                runners=self.runners,
-                conditions=self.conditions,
-                events=self.events,
-            )
+            self._while_runs = WhileRuns(self._core, self.conditions)
         return self._while_runs
 
     def _write_ends(self) -> tuple[int, bool]:

@@ -6,19 +6,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from edgecron.base.clock import Clock
-from edgecron.engine.events import EventKind, EventReporter
-from edgecron.engine.presence import EngineSettings
-from edgecron.engine.runners import Runners
+from edgecron.engine.claim import Core
+from edgecron.engine.events import EventKind
 from edgecron.model.run import Reported
 from edgecron.planning.corrections import resolve_mark_ms
-from edgecron.planning.retention import Kind, Removed, Retention, limits_at
-
-if TYPE_CHECKING:
-    from edgecron.store.protocol import Store
-
+from edgecron.planning.retention import Kind, Removed, limits_at
 
 StartSender = Callable[[bool], int]  # whether it first sends a heartbeat; its pid
 StartReader = Callable[[], int]  # its pid
@@ -29,37 +22,18 @@ class Upkeep:
 
     def __init__(
         self,
-        settings: EngineSettings,
+        core: Core,
         *,
-        store: Store,
-        clock: Clock,
-        runners: Runners,
-        events: EventReporter,
         start_sender: StartSender | None,
         start_reader: StartReader | None,
         wake_alarm: Path | None,
     ) -> None:
-        is_for_one_run = settings.only is not None
-        self.progress = ProgressWriter(store=store, clock=clock, runners=runners)
-        self._pruning = Pruning(
-            store=store, clock=clock, events=events, retention=settings.retention
-        )
-        self.notices = NoticeStarter(
-            store=store,
-            clock=clock,
-            events=events,
-            start=start_sender,
-            has_pulse=not is_for_one_run,
-        )
-        self._calendars = CalendarStarter(
-            store=store,
-            clock=clock,
-            events=events,
-            start=None if is_for_one_run else start_reader,
-        )
-        self.wake_alarm = WakeAlarm(
-            store=store, clock=clock, events=events, path=None if is_for_one_run else wake_alarm
-        )
+        is_for_one_run = core.settings.is_for_one_run
+        self.progress = ProgressWriter(core)
+        self._pruning = Pruning(core)
+        self.notices = NoticeStarter(core, start_sender)
+        self._calendars = CalendarStarter(core, None if is_for_one_run else start_reader)
+        self.wake_alarm = WakeAlarm(core, None if is_for_one_run else wake_alarm)
         self._may_prune = not is_for_one_run
 
     @property
@@ -100,12 +74,12 @@ _PROGRESS_MS = 1_000
 class ProgressWriter:
     """Record the progress of functions, at most once a second: spare flash memory."""
 
-    def __init__(self, *, store: Store, clock: Clock, runners: Runners) -> None:
-        self._store = store
-        self._clock = clock
-        self._runners = runners
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._runners = core.runners
         self._unwritten: list[Reported] = []
-        self._next_ms = clock.monotonic_ms()
+        self._next_ms = core.clock.monotonic_ms()
         self._had_some = False  # at the last look
 
     @property
@@ -145,14 +119,12 @@ class Pruning:
     most of the history.
     """
 
-    def __init__(
-        self, *, store: Store, clock: Clock, events: EventReporter, retention: Retention
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._events = events
-        self._retention = retention
-        self._next_ms = self._soonest_ms = clock.monotonic_ms() + _FIRST_MS
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._events = core.events
+        self._retention = core.settings.retention
+        self._next_ms = self._soonest_ms = core.clock.monotonic_ms() + _FIRST_MS
         self._ended = 0  # runs since the last pass began
         self._going: Iterator[Removed | None] | None = None
         self._removed: Counter[Kind] = Counter()
@@ -224,29 +196,21 @@ class NoticeStarter:
     """Start the process that sends notices and signs of life, if something is to be sent.
 
     `start` starts it and returns its process id; None: this engine starts none. The engine never
-    sends itself: no slow server holds up a run. `has_pulse`: it gives signs of life.
+    sends itself: no slow server holds up a run. An engine for one run gives no signs of life.
     """
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        clock: Clock,
-        events: EventReporter,
-        start: StartSender | None,
-        has_pulse: bool,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._events = events
+    def __init__(self, core: Core, start: StartSender | None) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._events = core.events
         self._start = start
-        self._has_pulse = has_pulse
+        self._has_pulse = not core.settings.is_for_one_run
         self._has_rules: bool | None = None  # None: not known yet
         self._pids: dict[bool, int] = {}  # of running processes: one sends, one gives signs of life
         self._next_ms: int | None = None  # when something is to be sent
         self._rest_ms = 0  # until when none is started (monotonic)
         self._beat_ms: int | None = None  # how often a heartbeat is wanted
-        self._beat_at_ms = clock.monotonic_ms()  # when the next one is due (monotonic)
+        self._beat_at_ms = core.clock.monotonic_ms()  # when the next one is due (monotonic)
 
     @property
     def wake_ms(self) -> int | None:
@@ -325,16 +289,14 @@ class CalendarStarter:
     nor their library.
     """
 
-    def __init__(
-        self, *, store: Store, clock: Clock, events: EventReporter, start: StartReader | None
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._events = events
+    def __init__(self, core: Core, start: StartReader | None) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._events = core.events
         self._start = start
         self._has_calendars: bool | None = None  # None: not known yet
         self._pid: int | None = None
-        self._next_ms = clock.monotonic_ms()
+        self._next_ms = core.clock.monotonic_ms()
 
     @property
     def wake_ms(self) -> int | None:
@@ -380,12 +342,10 @@ class WakeAlarm:
     program stays: the machine then wakes for that one, and the next pass sets ours.
     """
 
-    def __init__(
-        self, *, store: Store, clock: Clock, events: EventReporter, path: Path | None
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._events = events
+    def __init__(self, core: Core, path: Path | None) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._events = core.events
         self._path = path
         self._wake_ms: int | None = None  # for which our alarm is set
         self._ours = ""  # what the file then held

@@ -6,39 +6,27 @@ An engine without such a run does not load this module. `judge_while` decides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from edgecron.base.clock import Clock
 from edgecron.base.units import format_ms
 from edgecron.base.window_texts import is_command
+from edgecron.engine.claim import Core
 from edgecron.engine.conditions import ConditionWatch
-from edgecron.engine.events import EventKind, EventReporter
-from edgecron.engine.runners import Runners, StartedRun
+from edgecron.engine.events import EventKind
+from edgecron.engine.runners import StartedRun
 from edgecron.model.conditions import Condition
 from edgecron.planning.condition_answers import WatchedRun, WhileAct, judge_while
 from edgecron.store.contract import Waited, Watched
-
-if TYPE_CHECKING:
-    from edgecron.store.protocol import Store
 
 
 class WhileRuns:
     """The running runs with conditions, each with the time of its next check."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        clock: Clock,
-        runners: Runners,
-        conditions: ConditionWatch,
-        events: EventReporter,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._runners = runners
+    def __init__(self, core: Core, conditions: ConditionWatch) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._runners = core.runners
         self._conditions = conditions
-        self._events = events
+        self._events = core.events
         self._seen: dict[int, WatchedRun] = {}
 
     @property

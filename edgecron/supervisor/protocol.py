@@ -300,7 +300,7 @@ class ExitRecord:
 
 
 _REQUIRED = object()
-_DEFAULTS = {  # of each field, in order
+_DEFAULTS: dict[type, dict[str, object]] = {  # of each field, in order
     kind: {name: defaults_of(kind).get(name, _REQUIRED) for name in names_of(kind)}
     for kind in (Identity, StartRequest, ExitRecord)
 }

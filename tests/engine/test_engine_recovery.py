@@ -15,7 +15,7 @@ from edgecron.base.paths import state_dir
 from edgecron.base.units import format_ms, to_ms
 from edgecron.engine.events import EventKind
 from edgecron.engine.other_engines import LocalEngines
-from edgecron.engine.recovery import recover
+from edgecron.engine.recovery import RecoveryPass
 from edgecron.model.choices import Reason, Status
 from edgecron.store.contract import RunningRow
 from edgecron.store.sqlite.store import SqliteStore, open_store
@@ -380,7 +380,7 @@ def test_what_an_engine_claims_until_it_is_found_dead_is_recovered(tmp_path: Pat
             bench.fill()
 
         others = DyingEngine(prepare_state_dir(state_dir(tmp_path / "edgecron.db")), claim_the_last)
-        recover(open_here(), others, now_ms=bench.clock.now_ms)
+        RecoveryPass(open_here(), others, now_ms=bench.clock.now_ms).run()
 
         assert bench.statuses("first") == ["interrupted"]
         assert bench.statuses("last") == ["interrupted"]

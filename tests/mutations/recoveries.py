@@ -17,22 +17,22 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(function="find_running", old="e.started_at", new="e.heartbeat_at"),
             Edit(
-                function="_Pass._find_left",
+                function="RecoveryPass._find_left",
                 old="if not _is_alive(row.engine_key, row, self._others, judges_machines=judges)}",
                 new="}",
             ),
             Edit(
-                function="_Pass._find_left",
+                function="RecoveryPass._find_left",
                 old="in known]",
                 new="== self._engine_id or self._now_ms() - row.started_ms > 10000]",
             ),
             Edit(
-                function="_Pass._adopt",
+                function="RecoveryPass._adopt",
                 old=("if not self._others.supervisor_is_alive(supervisor_id):\n        return"),
                 new="return",
             ),
             Edit(
-                function="_Pass._judge",
+                function="RecoveryPass._judge",
                 old="self._others.supervisor_is_alive(supervisor_id)",
                 new="False",
             ),
@@ -46,7 +46,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("I14", "17", "19"),
         edits=(
             Edit(
-                function="_Pass._find_left",
+                function="RecoveryPass._find_left",
                 old="engines = {row.engine_id: row for row in self._store.find_running()",
                 new=(
                     "rows = self._store.find_running()\n"
@@ -54,7 +54,7 @@ ALL: tuple[Mutation, ...] = (
                 ),
             ),
             Edit(
-                function="_Pass._find_left",
+                function="RecoveryPass._find_left",
                 old="[row for row in self._store.find_running()",
                 new="[row for row in rows",
             ),
@@ -84,7 +84,7 @@ ALL: tuple[Mutation, ...] = (
         name="revoked-before-requeued",
         guard="nothing is queued again while its supervisor may start it",
         proves=("I3", "17"),
-        edits=(Edit(function="_Pass._judge", old="Exit)):", new="Exit | NeverStarted)):"),),
+        edits=(Edit(function="RecoveryPass._judge", old="Exit)):", new="Exit | NeverStarted)):"),),
         hunt=Hunt(
             tests=("tests/engine/test_engine_recovery.py",),
             says="test_what_a_supervisor_that_does_not_answer_may_still_start",
@@ -108,7 +108,11 @@ ALL: tuple[Mutation, ...] = (
         guard="what an adopted supervisor runs is put down as its new engine's",
         proves=("I14",),
         edits=(
-            Edit(function="_Pass._adopt", old="self._record_as_ours(adoption.started)", new="pass"),
+            Edit(
+                function="RecoveryPass._adopt",
+                old="self._record_as_ours(adoption.started)",
+                new="pass",
+            ),
         ),
         hunt=Hunt(tests=(_STORIES,), says="test_what_runs_when_its_engine_dies_is_adopted"),
     ),
