@@ -21,6 +21,10 @@ from edgecron.tui.text_line import Fact, Row, Span, TextLine, Title
 from edgecron.tui.themes import STATE_GLYPHS
 from edgecron.views.phrases import PROBLEM, count_words
 
+_BLOCKED_WORDS = (
+    "a path is blocked if the schedule above is paused, broken or gone, or if a success that"
+    " another one needs is missing"
+)
 _MOST = 200  # schedules that are read
 _MOST_DEEP = 20
 _STOPPED = (ScheduleState.PAUSED, ScheduleState.BROKEN, ScheduleState.VANISHED)
@@ -39,7 +43,7 @@ _COLUMNS = (
 
 
 class Link(NamedTuple):
-    """How one schedule waits for another: `after` its end, or because it `needs` a success."""
+    """How one schedule waits for another: `after` its next end, or it `needs` a past success."""
 
     upstream: str
     downstream: str
@@ -80,8 +84,9 @@ def links_to(client: Client, schedule: Schedule) -> list[Link]:
     for trigger in triggers:
         if isinstance(trigger, AfterTrigger):
             ends = {"success": "succeeds", "failure": "fails", "any": "ends"}[trigger.on]
-            words, is_success = f"after it {ends}", trigger.on == "success"
-            found.append(Link(trigger.upstream, schedule.name, words, is_success))
+            # Its next success starts this one, so a failure blocks nothing.
+            words = f"after it {ends}"
+            found.append(Link(trigger.upstream, schedule.name, words, needs_success=False))
     for condition in read_needs(schedule.spec.policies.needs):
         if condition.schedule is not None:
             words = f"needs {condition.text}"
@@ -264,7 +269,7 @@ class GraphScreen(FactsScreen):
     def rows(self) -> list[Row]:
         node = self._node()
         if node is None:
-            return [Fact("", "a red branch is blocked: nothing starts by it at present", "dim")]
+            return [Fact("", _BLOCKED_WORDS, "dim")]
         rows: list[Row] = [Title(clean(node.name)), Fact("runs", node.words)]
         if node.blocked:
             rows.append(Fact("blocked", node.blocked, "bad"))
