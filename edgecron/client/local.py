@@ -135,15 +135,23 @@ class Client(Outlooks, Backfills, ManualRuns):
 
         return Undoing(self).plan(name, revision)
 
-    def undo(self, name: str, revision: int | None = None, *, seen: int | None = None) -> Undo:
+    def undo(
+        self,
+        name: str,
+        revision: int | None = None,
+        *,
+        seen: int | None = None,
+        change: int | None = None,
+    ) -> Undo:
         """Undo the last change of a schedule, or return to the definition of a revision.
 
-        Raises NotFound; Conflict if there is nothing to undo, or if the schedule has another
-        revision than `seen`; and what a change raises.
+        `change` undoes the one that made this revision; all later ones must be undone. Raises
+        NotFound; Conflict if there is nothing to undo, or if the schedule has another revision than
+        `seen`; and what a change raises.
         """
         from edgecron.client.undo import Undoing
 
-        return Undoing(self).undo(name, revision, seen=seen)
+        return Undoing(self).undo(name, revision, seen=seen, change=change)
 
     # Statistics.
 

@@ -98,11 +98,19 @@ class Client(Questions, Protocol):
     def plan_undo(self, name: str, revision: int | None = None) -> Undo:
         """Return what `undo` would do, without a change."""
 
-    def undo(self, name: str, revision: int | None = None, *, seen: int | None = None) -> Undo:
+    def undo(
+        self,
+        name: str,
+        revision: int | None = None,
+        *,
+        seen: int | None = None,
+        change: int | None = None,
+    ) -> Undo:
         """Undo the last change of a schedule, or return to the definition of a revision.
 
-        Raises NotFound; Conflict if there is nothing to undo, or if the schedule has another
-        revision than `seen`; and what a change raises.
+        `change` undoes the one that made this revision; all later ones must be undone. Raises
+        NotFound; Conflict if there is nothing to undo, or if the schedule has another revision than
+        `seen`; and what a change raises.
         """
 
     def remove_unreadable(self, name: str) -> bool:

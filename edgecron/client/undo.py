@@ -127,20 +127,31 @@ class Undoing:
             raise _RollBack
         return planned
 
-    def undo(self, name: str, revision: int | None = None, *, seen: int | None = None) -> Undo:
+    def undo(
+        self,
+        name: str,
+        revision: int | None = None,
+        *,
+        seen: int | None = None,
+        change: int | None = None,
+    ) -> Undo:
         """Undo the last change of a schedule, or return to the definition of a revision.
 
-        Raises NotFound, Conflict if there is nothing to undo or the schedule has changed since
-        revision `seen`, and what a change raises.
+        `change` undoes the one that made this revision; all later ones must be undone. Raises
+        NotFound, Conflict if there is nothing to undo or the schedule has changed since revision
+        `seen`, and what a change raises.
         """
         self._database.refuse_doubled(name)
         with self._store.together():
-            done = self._carry_out(name, revision, seen=seen)
+            done = self._carry_out(name, revision, seen=seen, change=change)
         self._database.ring()
         return done
 
-    def _carry_out(self, name: str, revision: int | None, *, seen: int | None) -> Undo:
+    def _carry_out(
+        self, name: str, revision: int | None, *, seen: int | None, change: int | None = None
+    ) -> Undo:
         check_range("revision", revision, 1, 2**62)
+        check_range("change", change, 1, 2**62)
         before, is_removed, removed_state = self._find(name)
         if seen is not None and before.revision != seen:
             raise Conflict(
@@ -150,7 +161,10 @@ class Undoing:
             )
         undone = None
         if revision is None:
-            rows = self._last_change(before, is_removed=is_removed)
+            if change is None or change == before.revision:
+                rows = self._last_change(before, is_removed=is_removed)
+            else:
+                rows = self._earlier_change(before, change, is_removed=is_removed)
             undone = None if rows is None else self._log.change_of(name, rows)
             after = self._revert(before, rows, removed_state)
         else:
@@ -209,6 +223,26 @@ class Undoing:
             f"the last change of schedule {schedule.name!r} is unknown: an older edgecron made it",
             hint=f"choose a revision: edgecron show {schedule.name} --changes",
         )
+
+    def _earlier_change(
+        self, schedule: Schedule, revision: int, *, is_removed: bool
+    ) -> list[ChangeRow]:
+        """Return the records of a change after which nothing but undone changes came."""
+        groups = self._log.find_groups(schedule.id, before=revision + 1)
+        if not groups or groups[0][0].revision != revision:
+            raise NotFound(
+                f"schedule {schedule.name!r} has no recorded change with revision {revision}",
+                hint=f"see: edgecron show {schedule.name} --changes",
+            )
+        made = self._store.find_definition(schedule.id, revision)
+        is_undone = made is not None and self._is_defined_as(schedule, made)
+        has_removed = state_of(groups[0]).get("removed") == [False, True]
+        if not is_undone or has_removed is not is_removed:
+            raise Conflict(
+                f"schedule {schedule.name!r} was changed after revision {revision}",
+                hint=f"see: edgecron show {schedule.name} --changes",
+            )
+        return groups[0]
 
     def _revert(
         self, schedule: Schedule, rows: Sequence[ChangeRow] | None, removed_state: str | None

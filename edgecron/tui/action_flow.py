@@ -59,6 +59,7 @@ _WORDS = {
     "cancel": ActionWords("cancel", "cancel", "cancelling", "cancelled", "run"),
     "delete": ActionWords("delete", "remove", "removing", "removed"),
     "undo": ActionWords("undo", "undo", "undoing", "undid the last change of"),
+    "redo": ActionWords("redo", "redo", "redoing", "redid the last change of"),
     "backfill": ActionWords("backfill", "backfill", "backfilling", "backfilled"),
 }
 
@@ -72,8 +73,8 @@ def begin(
 ) -> None:
     """Begin an action of a screen; `clear_marks` is called if it was done to any target."""
     flow = _Flow(screen, name, clear_marks)
-    if name == "undo":
-        flow.begin_undo()
+    if name in ("undo", "redo"):
+        screen.app.journal.when_done(flow.begin_undo)
     elif targets is None:
         flow.warn(f"select a line first: nothing here to {flow.words.verb}")
     elif name == "delete" and targets.run_ids:
@@ -165,24 +166,52 @@ class _Flow:
         span = await self._answer(dialog)
         self.act(lambda _: found.names, lambda actions, name: actions.backfill(name, span=span))
 
-    async def undo(self, changed: Sequence[Made]) -> None:
-        names = [made.name for made in changed]
-        await self._answer(bulk_dialog("undo the last change of", names))
-        self.app.changed = ()
-        self.act(lambda _: changed, Actions.undo)
-
     def begin_undo(self) -> None:
-        changed = self.app.changed
-        if len(changed) > 1:
-            self.screen.prepare(self.ask(_Flow.undo, changed))
-        elif changed:
-            self.app.changed = ()
-            self.act(lambda _: changed, Actions.undo)
+        """Undo or redo the newest change; ask first if it concerns several schedules."""
+        journal, is_undo = self.app.journal, self.words.key == "undo"
+        entries = journal.done if is_undo else journal.undone
+        if entries:
+            changed = entries[-1]
+            if len(changed) > 1:
+                self.screen.prepare(self.ask(_Flow.undo_many, changed))
+            else:
+                self._undo(changed)
+        elif not is_undo:
+            self.warn("nothing to redo: you undid nothing since your last change")
+        elif journal.undone:
+            self.warn(f"nothing more to undo; {self.app.label('redo')} redoes your changes")
         else:
             self.warn(
-                "you changed nothing in this dashboard yet; `edgecron undo NAME` undoes earlier"
-                " changes"
+                "nothing to undo: you changed nothing in this dashboard yet;"
+                " `edgecron undo NAME` undoes earlier changes"
             )
+
+    async def undo_many(self, changed: tuple[Made, ...]) -> None:
+        names = [made.name for made in changed]
+        await self._answer(bulk_dialog(f"{self.words.verb} the last change of", names))
+        self._undo(changed)
+
+    def _undo(self, changed: tuple[Made, ...]) -> None:
+        journal, is_undo = self.app.journal, self.words.key == "undo"
+        taken, given = journal.done, journal.undone
+        if not is_undo:
+            taken, given = given, taken
+        if not taken or taken[-1] != changed:
+            return  # It was undone while the question was open.
+        taken.pop()
+        seen = {made.name: journal.seen(made.name) for made in changed}
+
+        def undone(made: tuple[Made, ...]) -> None:
+            if made:
+                given.append(made)
+                journal.note(made)
+
+        self.act(
+            lambda _: changed,
+            lambda actions, made: actions.undo(made, seen=seen[made.name]),
+            noted=undone,
+            failed=lambda: taken.append(changed),
+        )
 
     def warn(self, words: str) -> None:
         """Say why the action is not done."""
@@ -209,10 +238,20 @@ class _Flow:
         return answer
 
     def act(
-        self, targets_of: Callable[[Client], Sequence[T]], act: Callable[[Actions, T], str]
+        self,
+        targets_of: Callable[[Client], Sequence[T]],
+        act: Callable[[Actions, T], str],
+        *,
+        noted: Callable[[tuple[Made, ...]], None] | None = None,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Act on each target on the writer's thread; show the progress and the outcome."""
+        """Act on each target on the writer's thread; show the progress and the outcome.
+
+        `noted` takes the changes; without it, they can be undone. `failed` is called if the
+        database refuses all.
+        """
         app, stop = self.app, Event()
+        app.journal.begin()
 
         def progress(done: int, total: int) -> None:
             if done % max(1, total // _STEPS) == 0 and 1 < total != done:
@@ -239,18 +278,22 @@ class _Flow:
         def done(report: Report) -> None:
             end_progress()
             is_fine = not (report.failed or report.waiting or report.left)
-            app.changed = report.changed or app.changed
+            (noted or app.journal.add)(report.changed)
+            back = "redo" if self.words.key == "undo" else "undo"
             words = report_words(
-                report, self.words, engine_key=app.label("engine"), undo_key=app.label("undo")
+                report, self.words, engine_key=app.label("engine"), undo_key=app.label(back)
             )
             app.show_notice(words, severity="information" if is_fine else "warning")
             if report.done:
                 self.clear_marks()
             app.post_changed()
+            app.journal.end()
 
         def refused(error: EdgecronError) -> None:
             end_progress()
             app.show_error(error)
+            failed()
+            app.journal.end()
 
         # A topic of its own: a later action must not replace this one.
         app.do(f"act {next(_numbers)}", write, done=done, refused=refused)

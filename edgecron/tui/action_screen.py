@@ -24,7 +24,7 @@ class ActionScreen(QueryScreen[ScreenResultType]):
     """A screen with the actions on schedules and runs."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        "run", "pause", "resume", "reschedule", "cancel", "delete", "undo", "backfill"
+        "run", "pause", "resume", "reschedule", "cancel", "delete", "undo", "redo", "backfill"
     )
 
     def targets(self) -> Targets | None:
@@ -54,6 +54,9 @@ class ActionScreen(QueryScreen[ScreenResultType]):
 
     def action_undo(self) -> None:
         self._begin("undo")
+
+    def action_redo(self) -> None:
+        self._begin("redo")
 
     def action_backfill(self) -> None:
         self._begin("backfill")

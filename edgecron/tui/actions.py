@@ -179,9 +179,9 @@ class Actions:
         self.changed.append(Made(name, removed.revision + 1))
         return f"removed {name}; its history stays"
 
-    def undo(self, made: Made) -> str:
-        """Undo a change, unless the schedule was changed since."""
-        undo = self._client.undo(made.name, seen=made.revision)
+    def undo(self, made: Made, *, seen: int | None) -> str:
+        """Undo a change, unless the schedule was changed since revision `seen`."""
+        undo = self._client.undo(made.name, seen=seen, change=made.revision)
         self.changed.append(Made(undo.schedule, undo.made))
         words = undone_words(undo)
         if undo.is_removed:

@@ -45,6 +45,52 @@ class Made(NamedTuple):
     revision: int
 
 
+class Journal:
+    """What this dashboard changed, newest last, and what it undid.
+
+    An undo waits for actions that are being done, so that it undoes the newest one.
+    """
+
+    def __init__(self) -> None:
+        self.done: list[tuple[Made, ...]] = []
+        self.undone: list[tuple[Made, ...]] = []
+        self._seen: dict[str, int] = {}  # the last revision of each schedule
+        self._running = 0
+        self._waiting: list[Callable[[], None]] = []
+
+    def add(self, made: tuple[Made, ...]) -> None:
+        """Note changes; what was undone before can no longer be redone."""
+        if made:
+            self.done.append(made)
+            self.undone.clear()
+            self.note(made)
+
+    def note(self, made: tuple[Made, ...]) -> None:
+        """Note the last revisions of schedules."""
+        self._seen |= {one.name: one.revision for one in made}
+
+    def seen(self, name: str) -> int | None:
+        """Return the last revision of a schedule that this dashboard made."""
+        return self._seen.get(name)
+
+    def begin(self) -> None:
+        """Note that an action is being done."""
+        self._running += 1
+
+    def end(self) -> None:
+        """Note that an action was done, and go on with what waited for it."""
+        self._running -= 1
+        if self._waiting and not self._running:
+            self._waiting.pop(0)()
+
+    def when_done(self, then: Callable[[], None]) -> None:
+        """Call a function when no action is being done."""
+        if self._running:
+            self._waiting.append(then)
+        else:
+            then()
+
+
 class Engines(NamedTuple):
     """Process ids of engines that start due runs, and how many are stalled or gone."""
 
@@ -84,16 +130,14 @@ class DatabaseApp(TypedAheadApp):
 
     `labels` are the keys of each action as people read them. `progress` is shown instead of the key
     line while it is not empty. `overview` is what the status line shows. `defaults` returns the
-    option values of a new schedule. `changed` are the changes that the last action of this
-    dashboard made. `machine_root` is the root folder of the database's machine; None if that is
-    another machine.
+    option values of a new schedule. `journal` has the changes that this dashboard made.
+    `machine_root` is the root folder of the database's machine; None if that is another machine.
     """
 
     labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
     progress: reactive[str] = reactive("")
     overview: reactive[Overview | None] = reactive(None)
     defaults: Callable[[], Mapping[str, object]] = dict
-    changed: tuple[Made, ...] = ()
     machine_root: Path | None = None
     _is_leaving = False
 
@@ -114,6 +158,7 @@ class DatabaseApp(TypedAheadApp):
         self.clock = clock
         self.zone = zone
         self.crash: BaseException | None = None
+        self.journal = Journal()
         self._read_trouble: EdgecronError | None = None
         self._write_trouble: EdgecronError | None = None
         self.stops: list[Event] = []  # of actions on several lines; set to stop them

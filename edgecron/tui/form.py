@@ -373,7 +373,7 @@ class ScheduleForm(QueryScreen[str | None]):
     def _saved(self, saved: Saved) -> None:
         app, schedule = self.app, saved.schedule
         if saved.is_new or saved.changed:
-            app.changed = (Made(schedule.name, schedule.revision),)
+            app.journal.add((Made(schedule.name, schedule.revision),))
         undo_key = app.label("undo")
         app.show_notice(saved_words(saved, zone=app.zone, now=app.now(), undo_key=undo_key))
         if saved.note is not None:

@@ -32,7 +32,18 @@ IN_LISTS = frozenset(
     {
         *("open", "scan", "notices", "simulate", "span", "sort", "reverse", "fields"),
         *("mark_all", "mark_range"),
-        *("pause", "resume", "reschedule", "add", "add_form", "edit", "delete", "undo", "backfill"),
+        *(
+            "pause",
+            "resume",
+            "reschedule",
+            "add",
+            "add_form",
+            "edit",
+            "delete",
+            "undo",
+            "redo",
+            "backfill",
+        ),
         *(
             "changes",
             "graph",

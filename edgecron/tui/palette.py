@@ -41,7 +41,7 @@ _COLUMNS = (
 # People open the palette for an action, not to move.
 _FIRST = (
     *("run", "pause", "resume", "reschedule", "cancel"),
-    *("add", "add_form", "edit", "delete", "undo", "changes", "graph", "backfill"),
+    *("add", "add_form", "edit", "delete", "undo", "redo", "changes", "graph", "backfill"),
 )
 _LAST = (
     *("up", "down", "left", "right", "top", "bottom", "page_up", "page_down"),
@@ -297,7 +297,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     ),
     "Act on the selected line, or on all marked lines": (
         *("run", "pause", "resume", "reschedule", "cancel"),
-        *("add", "add_form", "edit", "delete", "undo", "backfill"),
+        *("add", "add_form", "edit", "delete", "undo", "redo", "backfill"),
     ),
     "In the timeline": ("zoom_in", "zoom_out", "earlier", "later", "present"),
     "Of a schedule": ("changes", "graph", "fields", "acknowledge"),

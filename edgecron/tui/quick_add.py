@@ -324,7 +324,7 @@ class QuickAdd(Dialog[QuickAnswer]):
 
     def _saved(self, saved: Saved) -> None:
         app, schedule = self.app, saved.schedule
-        app.changed = (Made(schedule.name, schedule.revision),)
+        app.journal.add((Made(schedule.name, schedule.revision),))
         undo_key = app.label("undo")
         app.show_notice(saved_words(saved, zone=app.zone, now=app.now(), undo_key=undo_key))
         self.dismiss(QuickAnswer(name=schedule.name))

@@ -188,6 +188,31 @@ def test_a_moved_run_goes_back_while_its_time_is_to_come(client: Client, clock: 
         client.undo("backup")
 
 
+def test_an_earlier_change_is_undone_once_all_later_ones_are(client: Client) -> None:
+    client.add(make_spec("backup", "0 2 * * *"))
+    client.edit("backup", lambda spec: replace(spec, description="first"))
+    first = client.schedule("backup").revision
+    client.edit("backup", lambda spec: replace(spec, description="second"))
+
+    with pytest.raises(Conflict, match="was changed after revision"):
+        client.undo("backup", change=first)
+    client.undo("backup")
+    client.undo("backup", change=first)
+
+    assert client.schedule("backup").spec.description is None
+    with pytest.raises(NotFound, match="no recorded change with revision 99"):
+        client.undo("backup", change=99)
+
+
+def test_an_earlier_removal_is_not_undone_while_the_schedule_exists(client: Client) -> None:
+    client.add(make_spec("backup", "0 2 * * *"))
+    removal = client.remove("backup").revision + 1
+    client.undo("backup")
+
+    with pytest.raises(Conflict, match="was changed after revision"):
+        client.undo("backup", change=removal)
+
+
 def test_the_undo_of_an_addition_removes_and_its_undo_restores(client: Client) -> None:
     client.add(make_spec("backup"), origin="cli")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.errors import NotFound
 from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.model.choices import Cause, Status
@@ -185,13 +186,13 @@ def test_what_was_removed_from_here_is_restored_by_a_key_if_nobody_else_did_it(
 ) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("z")
-        assert "you changed nothing in this dashboard yet; `edgecron undo NAME`" in seen.told()
+        assert seen.told().startswith("nothing to undo: you changed nothing in this dashboard yet")
         await seen.press("d", "y")
         assert "removed backup; its history stays; z undoes it" in seen.told()
         await seen.press("z")
 
         assert "restored backup; next 2026-" in seen.told()
-        assert "z redoes it" in seen.told()
+        assert "Z redoes it" in seen.told()
         assert "backup" in seen.text()
         assert sorted(one.name for one in client.schedules()) == ["backup", "report", "sync"]
 
@@ -210,11 +211,74 @@ def test_a_key_undoes_the_last_action_and_redoes_it(client: Client, clock: FakeC
         await seen.press("z")
         assert "undid the pause of backup; next 2026-" in seen.told()
         resumed = client.schedule("backup")
-        await seen.press("z")
+        await seen.press("Z")
         again = client.schedule("backup")
 
         assert (paused.enabled, resumed.enabled, again.enabled) == (False, True, False)
         assert "undid the undo of backup" in seen.told()
+
+    watch(story, client.path, clock)
+
+
+def test_a_key_undoes_earlier_actions_one_by_one_and_redoes_them(
+    client: Client, clock: FakeClock
+) -> None:
+    def next_minute() -> int | None:
+        at = client.schedule("backup").next_run_at
+        return None if at is None else at.minute
+
+    async def story(seen: Seen) -> None:
+        for words in ("in 20m", "in 30m"):
+            await seen.press("m")
+            await seen.write(words)
+            await seen.press("enter")
+        assert next_minute() == 30
+
+        await seen.press("z")
+        assert "undid the move of backup" in seen.told()
+        assert next_minute() == 20
+        await seen.press("z")
+        assert next_minute() == 0
+        await seen.press("z")
+        assert seen.told() == "nothing more to undo; Z redoes your changes"
+
+        await seen.press("Z", "Z")
+        assert next_minute() == 30
+        await seen.press("p", "enter", "Z")
+        assert seen.told() == "nothing to redo: you undid nothing since your last change"
+        await seen.press("d", "y")
+        with pytest.raises(NotFound):
+            client.schedule("backup")
+        await seen.press("z")
+        assert not client.schedule("backup").enabled
+        await seen.press("z")
+        assert client.schedule("backup").enabled
+
+    watch(story, client.path, clock)
+
+
+def test_undo_pressed_quickly_undoes_one_change_each_time(client: Client, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("p", "enter", "u", "d", "y")
+        await seen.write("zzz")
+
+        assert client.schedule("backup").enabled
+        await seen.press("z")
+        assert "nothing more to undo" in seen.told()
+
+    watch(story, client.path, clock)
+
+
+def test_an_earlier_action_is_not_undone_over_the_change_of_another_program(
+    client: Client, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("p", "enter", "u", "z")
+        client.edit("backup", lambda spec: replace(spec, description="by hand"), origin="cli")
+        await seen.press("z")
+
+        assert "schedule 'backup' was changed in the meantime" in seen.told()
+        assert client.schedule("backup").spec.description == "by hand"
 
     watch(story, client.path, clock)
 
@@ -385,7 +449,7 @@ def test_to_remove_several_their_number_is_typed_and_one_key_restores_them(
         assert "marked" not in seen.text()
         assert [one.name for one in client.schedules()] == ["sync"]
         await seen.press("z", "enter")
-        assert seen.told() == "undid the last change of 2 schedules; z redoes it"
+        assert seen.told() == "undid the last change of 2 schedules; Z redoes it"
 
     watch(story, client.path, clock)
 

@@ -352,3 +352,23 @@ def test_a_failure_is_listed_until_it_is_acknowledged(
         read_until(outer, "no failures are open")
         os.write(outer, b"q")
         read_until(outer, None)
+
+
+def test_keys_undo_two_changes_and_redo_one(environment: dict[str, str]) -> None:
+    with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
+        read_until(outer, _SHOWN)
+        os.write(outer, b"p\r")
+        read_until(outer, "z undoes it")
+        os.write(outer, b"u")
+        read_until(outer, "resumed backup")
+        os.write(outer, b"z")
+        read_until(outer, "undid the resume")
+        os.write(outer, b"z")
+        read_until(outer, "undid the pause")
+        os.write(outer, b"Z")
+        read_until(outer, "undid the undo")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+    with Client(Path(environment["EDGECRON_DB"])) as client:
+        assert not client.schedule(_SHOWN).enabled
