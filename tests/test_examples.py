@@ -18,6 +18,7 @@ from tests.support.tools import need_tools
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PERFORMANCE = (ROOT / "packaging/site/performance.md").read_text(encoding="utf-8")
 SECTIONS = {
     part.partition("\n")[0].removeprefix("# "): part
     for part in re.split(r"^## ", README, flags=re.M)
@@ -50,6 +51,7 @@ def test_what_a_text_shows_is_what_is_done(name: str, example: Example) -> None:
             if any(tool in line for block in blocks for line in block.lines)
         )
     )
+    example.shows_warnings = name.startswith("README")
     for block in blocks:
         example.do(block)
 
@@ -76,17 +78,22 @@ def test_the_python_of_a_text_runs_and_prints_what_it_says(
 
 
 def test_there_are_examples_to_be_done() -> None:
-    assert {"README: In a Python program", "embedding"} <= {
+    assert {"README: In Python", "embedding"} <= {
         name for name in TEXTS if python_of(code_of(TEXTS[name]))[0]
     }
     assert all(code_of(read_topic(name)) for name in TOPICS)
 
 
-def test_what_a_topic_says_was_measured_stands_in_the_table_of_the_readme() -> None:
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 200
+    assert len(README.split()) <= 1000
+
+
+def test_what_a_topic_says_was_measured_stands_in_the_table_of_the_site() -> None:
     told = re.findall(r"\b\d+\.\d KB\b", read_topic("flash"))
 
     assert told
-    assert all(f" {figure} |" in README for figure in told)
+    assert all(f" {figure} |" in PERFORMANCE for figure in told)
 
 
 @pytest.mark.parametrize("name", TEXTS)

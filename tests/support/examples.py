@@ -44,7 +44,7 @@ _MEMORY = "/dev/shm"  # in the place of which a folder is taken
 _BOUND_S = 60.0
 # What sets up a clone of the repository, installs it or tests it: `.ci/run` does so.
 _OF_THE_CLONE = ("python3 -m venv", ".venv/bin/", "packaging/", "pipx ", "uv ", "pip ")
-# Said wherever nothing is at work; no text repeats it each time.
+# Said wherever nothing is at work; no topic repeats it each time.
 _NO_ENGINE = "warning: no engine is running"
 # The reader's zone is set by TZ here, and the machine that runs the tests has its own.
 _OTHER_ZONE = "warning: local time is that of"
@@ -76,12 +76,16 @@ def code_of(markdown: str) -> list[Block]:
 
 
 class Example:
-    """A folder in which the parts of one text are done, top to bottom; `close` ends what runs."""
+    """A folder in which the parts of one text are done, top to bottom; `close` ends what runs.
+
+    A text that `shows_warnings` shows each of them.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         with socket.create_server(("127.0.0.1", 0)) as server:
             self._port = str(server.getsockname()[1])
+        self.shows_warnings = False
         self.wrong: list[str] = []  # what was not done, or printed something else
         self._daemons: list[subprocess.Popen[str]] = []
         # A reader of the text has a database: a command refuses one that is named and not there.
@@ -183,10 +187,11 @@ class Example:
         _, printed = self.run(command)
         is_fixed = "--from" in command
         expected = [_masked(line, is_fixed=is_fixed) for line in said]
+        hidden = (_OTHER_ZONE,) if self.shows_warnings else (_NO_ENGINE, _OTHER_ZONE)
         found = [
             _masked(line, is_fixed=is_fixed)
             for line in printed.splitlines()
-            if not line.startswith((_NO_ENGINE, _OTHER_ZONE))
+            if not line.startswith(hidden)
         ]
         if not _is_like(expected, found):
             self.wrong.append("\n".join([f"$ {command}", *said, "--- it prints:", printed]))

@@ -202,6 +202,10 @@ def texts_of_project() -> dict[str, list[Paragraph]]:
         name: list(prose_of_markdown((ROOT / name).read_text(encoding="utf-8"), path=name))
         for name in ("README.md", "CHANGELOG.md")
     }
+    groups["README and site"] = groups.pop("README.md")
+    for file in sorted((ROOT / "packaging" / "site").glob("*.md")):
+        path, text = str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
+        groups["README and site"] += prose_of_markdown(text, path=path)
     groups |= {"topics": [], "docstrings": [], "messages": []}
     for file in sorted((ROOT / "edgecron" / "cli" / "topics").glob("*.md")):
         path, text = str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
