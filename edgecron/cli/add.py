@@ -14,7 +14,7 @@ configuration: see `edgecron config show defaults`.
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable
 from os.path import basename
 from shlex import quote
@@ -32,6 +32,7 @@ from edgecron.base.zones import (
     local_zone_name,
     machine_zone_name,
 )
+from edgecron.cli.parser import Parser
 from edgecron.cli.schedule_arguments import (
     add_schedule_arguments,
     apply_rest,
@@ -67,8 +68,8 @@ _LAST_RUNS = 50  # whose durations count
 USAGE = "NAME WHEN... [options] -- COMMAND..."
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="letters, digits, _ - .")
+def add_arguments(parser: Parser) -> None:
+    parser.add("NAME", "letters, digits, _ - .")
     add_schedule_arguments(parser)
 
 

@@ -14,7 +14,7 @@ With --undo, edgecron removes the schedule and restores the original.
 from __future__ import annotations
 
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import NotFound, NotSupported, UsageError
 from edgecron.base.values import replace
 from edgecron.cli.import_ import show_mail_rules, with_default_policies
+from edgecron.cli.parser import Parser
 from edgecron.cli.scan import on_root, read_root
 from edgecron.cli.session import Session
 from edgecron.formats.config_values import default_policies, option_defaults
@@ -38,14 +39,10 @@ if TYPE_CHECKING:
 _QUIET_S = (4, 55)
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="a job of `edgecron scan`")
-    parser.add_argument(
-        "--undo", action="store_true", help="give schedules back to cron or systemd"
-    )
-    parser.add_argument(
-        "--root", metavar="DIR", default="/", help="move schedules of this system (default: /)"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("[NAME...]", "a job of `edgecron scan`", dest="names")
+    parser.add("--undo", "give schedules back to cron or systemd")
+    parser.add("--root DIR", "move schedules of this system (default: /)", default="/")
 
 
 def run(cli: Session, args: Namespace) -> int:

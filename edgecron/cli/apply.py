@@ -24,7 +24,7 @@ created or changed last.
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidDocument, UsageError
 from edgecron.cli.add import warn_of_jitter, warn_of_missing, warn_of_windows
 from edgecron.cli.files import STDIN, read_file
+from edgecron.cli.parser import Parser
 from edgecron.cli.plans import (
     MOST_TOLD,
     changed_names,
@@ -65,17 +66,11 @@ if TYPE_CHECKING:
     from edgecron.client.protocol import Client
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE|-", help="schedules as TOML; - is stdin")
-    parser.add_argument("--dry-run", action="store_true", help="show the plan; change nothing")
-    parser.add_argument(
-        "--resolve",
-        action="store_true",
-        help="print the schedules with their templates resolved; change nothing",
-    )
-    parser.add_argument(
-        "--prune", action="store_true", help="remove schedules that this file no longer has"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("FILE|-", "schedules as TOML; - is stdin", dest="file")
+    parser.add("--dry-run", "show the plan; change nothing")
+    parser.add("--resolve", "print the schedules with their templates resolved; change nothing")
+    parser.add("--prune", "remove schedules that this file no longer has")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -12,11 +12,12 @@ has removed. For more than 100 runs, edgecron asks first.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import UsageError
 from edgecron.base.units import format_instant
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import read_priority
 from edgecron.formats.value_texts import read_time
@@ -33,21 +34,16 @@ _SHOWN = 10  # first, and as many last
 _LEAST_STEPS = 4  # each queues 250 runs
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the schedule")
-    parser.add_argument(
-        "from_at", metavar="FROM", help="the first time: 'yesterday', '2d ago', RFC 3339"
+def add_arguments(parser: Parser) -> None:
+    parser.add("NAME", "the schedule")
+    parser.add("FROM", "the first time: 'yesterday', '2d ago', RFC 3339", dest="from_at")
+    parser.add("TO", "the last time", dest="to_at")
+    parser.add("--dry-run", "show the runs; start nothing")
+    parser.add(
+        "--priority low|normal|high|N",
+        "set the priority of the runs (default: below all other runs)",
     )
-    parser.add_argument("to_at", metavar="TO", help="the last time")
-    parser.add_argument("--dry-run", action="store_true", help="show the runs; start nothing")
-    parser.add_argument(
-        "--priority",
-        metavar="low|normal|high|N",
-        help="set the priority of the runs (default: below all other runs)",
-    )
-    parser.add_argument(
-        "-y", "--yes", action="store_true", help="start any number of runs without asking"
-    )
+    parser.add("-y --yes", "start any number of runs without asking")
 
 
 def run(cli: Session, args: Namespace) -> int:

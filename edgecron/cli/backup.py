@@ -14,10 +14,11 @@ the time, in UTC.
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import EdgecronError, UsageError
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.views.json_objects import instant
 from edgecron.views.phrases import count_words, size_words
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 LIVES_LONG = True
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE|FOLDER|-", help="the file to write, or - for stdout")
-    parser.add_argument("--force", action="store_true", help="replace an existing file")
+def add_arguments(parser: Parser) -> None:
+    parser.add("FILE|FOLDER|-", "the file to write, or - for stdout", dest="file")
+    parser.add("--force", "replace an existing file")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -10,10 +10,11 @@ end. If a run has ended already, cancel exits with 1; if a schedule has no activ
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import Conflict, EdgecronError, NotFound, SupervisorUnavailable
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.value_texts import read_run_number
 from edgecron.model.listing import ACTIVE_RUNS
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
 _PAGE = 500
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "runs", nargs="+", metavar="RUN|NAME", help="a run's number (see history), or a schedule"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("RUN|NAME...", "a run's number (see history), or a schedule", dest="runs")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -16,7 +16,7 @@ excluded; they do not count for -n.
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from datetime import UTC, datetime
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from edgecron.base.units import format_instant, from_ms, to_ms
 from edgecron.base.values import dataclass
 from edgecron.base.zones import load_zone
 from edgecron.cli.output import paint, room_on_screen
+from edgecron.cli.parser import Parser
 from edgecron.cli.schedule_arguments import read_policies
 from edgecron.cli.session import Session
 from edgecron.client.calendars import read_calendars
@@ -77,23 +78,15 @@ class _Reading:
     notes: list[str]
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("text", nargs="+", metavar="TEXT", help="several words are joined")
-    parser.add_argument(
-        "--tz", metavar="ZONE|local", help="read the trigger in this zone (default: local)"
-    )
-    parser.add_argument(
-        "-n", dest="limit", default="5", metavar="N", help="list N times (default: 5)"
-    )
-    parser.add_argument(
-        "--from", dest="from_at", metavar="TIME", help="list times after this one (default: now)"
-    )
-    parser.add_argument("--name", metavar="NAME", help="compute H for this schedule")
+def add_arguments(parser: Parser) -> None:
+    parser.add("TEXT...", "several words are joined")
+    parser.add("--tz ZONE|local", "read the trigger in this zone (default: local)")
+    parser.add("-n N", "list N times (default: 5)", dest="limit", default="5")
+    parser.add("--from TIME", "list times after this one (default: now)", dest="from_at")
+    parser.add("--name NAME", "compute H for this schedule")
     for name in _WINDOWS:
         option = OPTIONS[name]
-        parser.add_argument(
-            option.option, action="append", metavar=option.metavar, help=option.help
-        )
+        parser.add(f"{option.option} {option.metavar}", option.help, action="append")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -25,7 +25,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.base.zones import zone_names
 from edgecron.cli.commands import COMMANDS
 from edgecron.cli.files import read_text
-from edgecron.cli.parser import GLOBAL_OPTIONS, parser_of
+from edgecron.cli.parser import GLOBAL_OPTIONS, Parser, parser_of
 from edgecron.cli.session import Session
 from edgecron.cli.topics import TOPICS
 from edgecron.model.choices import Status
@@ -178,8 +178,8 @@ _BY_SHELL = {
 _ALWAYS = {"--help": "help", "--version": "version"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", nargs="?", metavar="bash|zsh|fish", help="your shell")
+def add_arguments(parser: Parser) -> None:
+    parser.add("[bash|zsh|fish]", "your shell", dest="shell")
     parser.add_argument("--words", action="store_true", help=argparse.SUPPRESS)
 
 

@@ -15,7 +15,7 @@ another file instead of yours, or `none` to read no file. Root uses only the sys
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from edgecron.base.files import check_folder, write_new
 from edgecron.base.paths import make_folders, resolve_path
 from edgecron.base.safetext import clean
 from edgecron.cli.output import table
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.config import Config, find_places, variable_of
 from edgecron.formats.config_files import example_text, read_file
@@ -37,23 +38,14 @@ from edgecron.views.phrases import count_words
 USAGE = "[show [SECTION|KEY] [--changed]] | path | check [FILE] | init [FILE]"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "action",
-        nargs="?",
-        default="show",
-        metavar="show|path|check|init",
-        help="choose an action (default: show)",
+def add_arguments(parser: Parser) -> None:
+    parser.add(
+        "[show|path|check|init]", "choose an action (default: show)", dest="action", default="show"
     )
-    parser.add_argument(
-        "what",
-        nargs="?",
-        metavar="SECTION|KEY|FILE",
-        help="the settings to show; the file to check or write",
+    parser.add(
+        "[SECTION|KEY|FILE]", "the settings to show; the file to check or write", dest="what"
     )
-    parser.add_argument(
-        "--changed", action="store_true", help="show only settings that are not the default"
-    )
+    parser.add("--changed", "show only settings that are not the default")
 
 
 def run(cli: Session, args: Namespace) -> int:

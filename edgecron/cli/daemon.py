@@ -38,7 +38,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -56,7 +56,7 @@ from edgecron.cli.engine_hosting import (
     watching_stdin,
 )
 from edgecron.cli.event_lines import Line, as_json, logfmt, logfmt_pairs, readable, start_as_json
-from edgecron.cli.parser import ADVANCED, add_http_argument
+from edgecron.cli.parser import ADVANCED, Parser, add_http_argument
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import drop
 from edgecron.engine.events import Event, EventKind
@@ -86,28 +86,17 @@ _STOPPING = {
 }
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--max-running",
-        metavar="N",
-        help="run at most N jobs at once (default: 4 per core, at least 8)",
+def add_arguments(parser: Parser) -> None:
+    parser.add("--max-running N", "run at most N jobs at once (default: 4 per core, at least 8)")
+    parser.add(
+        "--on-shutdown leave|wait|stop", "choose what happens to running jobs (default: leave)"
     )
-    parser.add_argument(
-        "--on-shutdown",
-        metavar="leave|wait|stop",
-        help="choose what happens to running jobs (default: leave)",
-    )
-    parser.add_argument(
-        "--shutdown-timeout", metavar="DURATION", help="with wait: end running jobs after this time"
-    )
-    parser.add_argument(
-        "--log-format", metavar="text|json", help="write the log as text or JSON (default: text)"
-    )
-    parser.add_argument(
-        "--schedules",
+    parser.add("--shutdown-timeout DURATION", "with wait: end running jobs after this time")
+    parser.add("--log-format text|json", "write the log as text or JSON (default: text)")
+    parser.add(
+        "--schedules FILE",
+        "apply schedules as TOML at the start and on HUP; may be repeated",
         action="append",
-        metavar="FILE",
-        help="apply schedules as TOML at the start and on HUP; may be repeated",
     )
     add_http_argument(parser)
     advanced = parser.add_argument_group(ADVANCED)

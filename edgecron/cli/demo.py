@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +24,7 @@ from edgecron.base.errors import UsageError
 from edgecron.base.paths import state_dir
 from edgecron.cli.engine_hosting import open_host, stop_on_signals
 from edgecron.cli.event_lines import Line, readable
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.client import Client
 from edgecron.engine.events import Event, EventKind
@@ -64,10 +65,8 @@ Now try it yourself:
   crontab -l | edgecron import crontab -           take over your crontab"""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--seconds", default="12", metavar="N", help="run for N seconds (default: 12)"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("--seconds N", "run for N seconds (default: 12)", default="12")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -31,12 +31,13 @@ Exit codes: 0 no problem, 1 a problem, 3 no database, 5 the database can't be us
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import DatabaseUnusable, NotFound, UsageError
 from edgecron.base.units import format_instant
 from edgecron.cli.output import paint
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.client.doctor import Checkup, check_all
 from edgecron.client.doctor_machine import CheckStatus, Finding, problem
@@ -51,18 +52,12 @@ USAGE = "[--deep | --repair | --take-over PID [--yes] | --trust-clock]"
 _MOST_PID = 2**31 - 1
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--deep", action="store_true", help="check everything, each index against its table"
-    )
-    parser.add_argument(
-        "--repair", action="store_true", help="remove rows whose schedule or run is missing"
-    )
-    parser.add_argument("--take-over", metavar="PID", help="kill this stalled engine")
-    parser.add_argument(
-        "--trust-clock", action="store_true", help="confirm that the clock is right now"
-    )
-    parser.add_argument("-y", "--yes", action="store_true", help="take over without asking")
+def add_arguments(parser: Parser) -> None:
+    parser.add("--deep", "check everything, each index against its table")
+    parser.add("--repair", "remove rows whose schedule or run is missing")
+    parser.add("--take-over PID", "kill this stalled engine")
+    parser.add("--trust-clock", "confirm that the clock is right now")
+    parser.add("-y --yes", "take over without asking")
 
 
 def run(cli: Session, args: Namespace) -> int:

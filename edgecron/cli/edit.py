@@ -19,7 +19,7 @@ import re
 import signal
 import subprocess
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from shlex import quote, split
 from shutil import rmtree, which
 from tempfile import mkdtemp
@@ -46,6 +46,7 @@ from edgecron.cli.add import (
     warn_of_windows,
     warn_of_zone,
 )
+from edgecron.cli.parser import Parser
 from edgecron.cli.plans import put_changed, say_problems
 from edgecron.cli.schedule_arguments import (
     add_schedule_arguments,
@@ -82,9 +83,9 @@ USAGE = "NAME [options] [-- COMMAND...]"
 _OF_WINDOWS = {*TRIGGERS, "between", "not_between", "except", "timezone", "from", "until"}
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the schedule to change")
-    parser.add_argument("--name", dest="new_name", metavar="NEW", help="rename the schedule")
+def add_arguments(parser: Parser) -> None:
+    parser.add("NAME", "the schedule to change")
+    parser.add("--name NEW", "rename the schedule", dest="new_name")
     add_schedule_arguments(parser)
 
 

@@ -19,12 +19,13 @@ With --url this does not work: only the machine of the engine knows the engine's
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import UsageError
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.option_texts import is_secret
 from edgecron.views.json_objects import MASK
@@ -36,10 +37,10 @@ USAGE = "show|diff NAME [--reveal]"
 _PATH = "PATH"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("action", metavar="show|diff", help="list the variables, or compare them")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a schedule")
-    parser.add_argument("--reveal", action="store_true", help="show values that can be secret")
+def add_arguments(parser: Parser) -> None:
+    parser.add("show|diff", "list the variables, or compare them", dest="action")
+    parser.add("[NAME]", "a schedule")
+    parser.add("--reveal", "show values that can be secret")
 
 
 def run(cli: Session, args: Namespace) -> int:

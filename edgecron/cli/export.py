@@ -14,12 +14,13 @@ copies everything. In a crontab, a comment explains each thing that cron can't d
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import UsageError
 from edgecron.base.paths import user_name
 from edgecron.cli.files import write_file
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.document_writing import schedule_table, write_document
 from edgecron.formats.option_texts import is_secret
@@ -29,12 +30,10 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Definition
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="write these schedules (default: all)"
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout")
-    parser.add_argument("--crontab", action="store_true", help="write a crontab instead of TOML")
+def add_arguments(parser: Parser) -> None:
+    parser.add("[NAME...]", "write these schedules (default: all)", dest="names")
+    parser.add("-o --output FILE", "write to FILE instead of stdout")
+    parser.add("--crontab", "write a crontab instead of TOML")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -13,7 +13,7 @@ runs that started late, were retried or were backfilled.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import Unreadable, UsageError
 from edgecron.cli.list_ import say_empty, warn_of_unreadable
 from edgecron.cli.output import STATUS_STYLES
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.cli.why import find_gap_here
 from edgecron.formats.value_texts import read_choice, read_count, read_past, read_run_number
@@ -41,37 +42,24 @@ _MOST = 10_000
 _MOST_GAPS = 3  # schedules for which `history` looks for a program that was not found
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="show runs of this schedule (default: all)"
+def add_arguments(parser: Parser) -> None:
+    parser.add("[NAME]", "show runs of this schedule (default: all)")
+    parser.add(
+        "--status STATUS", f"show only runs with this status: {', '.join(Status)}", action="append"
     )
-
-    parser.add_argument(
-        "--status",
-        action="append",
-        metavar="STATUS",
-        help=f"show only runs with this status: {', '.join(Status)}",
+    parser.add(
+        "--cause CAUSE", f"show only runs with this cause: {', '.join(Cause)}", action="append"
     )
-    parser.add_argument(
-        "--cause",
-        action="append",
-        metavar="CAUSE",
-        help=f"show only runs with this cause: {', '.join(Cause)}",
-    )
-    parser.add_argument(
-        "-n", dest="limit", default="20", metavar="N", help="show N runs (default: 20)"
-    )
-    parser.add_argument("--before", metavar="RUN", help="show runs older than this one")
+    parser.add("-n N", "show N runs (default: 20)", dest="limit", default="20")
+    parser.add("--before RUN", "show runs older than this one")
     add_time_arguments(parser, "show runs")
 
 
-def add_time_arguments(parser: ArgumentParser, act: str) -> None:
+def add_time_arguments(parser: Parser, act: str) -> None:
     """Add --since and --until. `act` is what they limit."""
     times = "a time, yesterday, 2h"
-    parser.add_argument(
-        "--since", metavar="TIME", help=f"{act} that started at TIME or later: {times}"
-    )
-    parser.add_argument("--until", metavar="TIME", help=f"{act} that started before TIME")
+    parser.add("--since TIME", f"{act} that started at TIME or later: {times}")
+    parser.add("--until TIME", f"{act} that started before TIME")
 
 
 def read_times(args: Namespace, client: Client) -> tuple[datetime | None, datetime | None]:

@@ -25,7 +25,7 @@ it without a question.
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
@@ -37,6 +37,7 @@ from edgecron.base.paths import is_user, user_name
 from edgecron.base.values import NamedTuple, replace
 from edgecron.cli.apply import need_consent
 from edgecron.cli.files import STDIN, read_file
+from edgecron.cli.parser import Parser
 from edgecron.cli.plans import put_changes, say_undo
 from edgecron.cli.session import Session
 from edgecron.formats.config_values import default_policies, option_defaults
@@ -73,26 +74,18 @@ _FORMATS = ("crontab", "anacrontab")
 _SIDES = ("crontab", "edgecron")
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("format", metavar="crontab|anacrontab", help="the format of FILE")
-    parser.add_argument("file", nargs="?", metavar="FILE|-", help="the file; - is stdin")
+def add_arguments(parser: Parser) -> None:
+    parser.add("crontab|anacrontab", "the format of FILE", dest="format")
+    parser.add("[FILE|-]", "the file; - is stdin", dest="file")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--system", action="store_true", help="read a user column in each line")
     which.add_argument("--user-format", action="store_true", help="read no user column")
-    parser.add_argument(
-        "--take",
-        metavar="crontab|edgecron",
-        help="choose which side wins if a line has changed since its import",
+    parser.add(
+        "--take crontab|edgecron", "choose which side wins if a line has changed since its import"
     )
-    parser.add_argument(
-        "--again", action="store_true", help="also import lines whose schedules were removed"
-    )
-    parser.add_argument(
-        "--prune", action="store_true", help="remove schedules whose lines are no longer in FILE"
-    )
-    parser.add_argument(
-        "--comment-out", action="store_true", help="comment out the imported lines in FILE"
-    )
+    parser.add("--again", "also import lines whose schedules were removed")
+    parser.add("--prune", "remove schedules whose lines are no longer in FILE")
+    parser.add("--comment-out", "comment out the imported lines in FILE")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import UsageError
 from edgecron.cli.output import STATUS_STYLES
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import FIRST_SCHEDULE, Session
 from edgecron.formats.value_texts import read_count
 from edgecron.model.listing import (
@@ -55,30 +56,19 @@ _STATE_STYLES = {
 }
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "words", nargs="*", metavar="WORD", help="show schedules that contain this word"
-    )
-    parser.add_argument("--group", metavar="GROUP", help="show schedules of this group")
-    parser.add_argument(
-        "--failed", action="store_true", help="show schedules whose last run failed"
-    )
-    parser.add_argument("--paused", action="store_true", help="show paused schedules")
-    parser.add_argument(
-        "--groups", action="store_true", help="show each group, its limit and its schedules"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("[WORD...]", "show schedules that contain this word", dest="words")
+    parser.add("--group GROUP", "show schedules of this group")
+    parser.add("--failed", "show schedules whose last run failed")
+    parser.add("--paused", "show paused schedules")
+    parser.add("--groups", "show each group, its limit and its schedules")
     add_page_arguments(parser)
 
 
-def add_page_arguments(parser: ArgumentParser) -> None:
+def add_page_arguments(parser: Parser) -> None:
     """Add the options of a list that is shown page by page."""
-    parser.add_argument(
-        "-n",
-        dest="limit",
-        metavar="N|all",
-        help=f"show N lines (default: {PAGE} on a terminal, else all)",
-    )
-    parser.add_argument("--after", metavar="NAME", help="continue after this name")
+    parser.add("-n N|all", f"show N lines (default: {PAGE} on a terminal, else all)", dest="limit")
+    parser.add("--after NAME", "continue after this name")
 
 
 def read_limit(cli: Session, text: str | None) -> int | None:

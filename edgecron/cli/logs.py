@@ -13,12 +13,13 @@ run go to stderr. On a terminal, control characters are shown, not sent.
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, UsageError
 from edgecron.cli.history import add_time_arguments, read_times, say_removed
+from edgecron.cli.parser import Parser
 from edgecron.cli.run_output import (
     OF_BOTH,
     Printer,
@@ -50,22 +51,13 @@ _STARTED = tuple(one for one in Status if one not in (Status.QUEUED, Status.SKIP
 _PAGE = 1000
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN|NAME", help="a run's number, or a schedule")
-    parser.add_argument(
-        "-f",
-        "--follow",
-        action="store_true",
-        help="follow the run until it ends; for a schedule, run after run",
-    )
-    parser.add_argument(
-        "-n", dest="lines", metavar="LINES", help="print only this many lines, the last"
-    )
-    parser.add_argument("--stream", metavar="stdout|stderr", help="print only one stream")
-    parser.add_argument(
-        "-t", "--times", action="store_true", help="print time and stream before each line"
-    )
-    parser.add_argument("--result", action="store_true", help="print the JSON result of the run")
+def add_arguments(parser: Parser) -> None:
+    parser.add("RUN|NAME", "a run's number, or a schedule", dest="run")
+    parser.add("-f --follow", "follow the run until it ends; for a schedule, run after run")
+    parser.add("-n LINES", "print only this many lines, the last", dest="lines")
+    parser.add("--stream stdout|stderr", "print only one stream")
+    parser.add("-t --times", "print time and stream before each line")
+    parser.add("--result", "print the JSON result of the run")
     add_time_arguments(parser, "print all runs of the schedule")
 
 

@@ -18,24 +18,19 @@ This command needs the SDK: pip install 'edgecron[mcp]'.
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from edgecron.base.bundle import hint_for_extra
 from edgecron.base.errors import NotSupported
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 
 LIVES_LONG = True
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--allow-changes",
-        action="store_true",
-        help="also offer tools that change schedules and runs",
-    )
-    parser.add_argument(
-        "--reveal", action="store_true", help="show values of environment, payload and stdin"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("--allow-changes", "also offer tools that change schedules and runs")
+    parser.add("--reveal", "show values of environment, payload and stdin")
 
 
 def run(cli: Session, args: Namespace) -> int:

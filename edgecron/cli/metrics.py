@@ -25,7 +25,7 @@ This command needs an extra: pip install 'edgecron[metrics]'. --json prints an a
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -33,6 +33,7 @@ from typing import Any
 from edgecron.base.clock import ServerTime, SystemClock
 from edgecron.base.errors import NotSupported, UsageError
 from edgecron.cli.files import write_file
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.client.metrics import OPENMETRICS, exposition_parts, find_families, read_families
 from edgecron.client.plain_forms import read_error
@@ -43,13 +44,9 @@ _FILE_MODE = (
 )
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write to FILE, atomically, instead of to stdout"
-    )
-    parser.add_argument(
-        "--per-schedule", action="store_true", help="add a label schedule_id to histograms"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("-o --output FILE", "write to FILE, atomically, instead of to stdout")
+    parser.add("--per-schedule", "add a label schedule_id to histograms")
 
 
 def run(cli: Session, args: Namespace) -> int:

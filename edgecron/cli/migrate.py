@@ -16,9 +16,10 @@ engines only with the target: an engine of the original would run each schedule 
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.views.phrases import count_words
 
@@ -28,19 +29,14 @@ if TYPE_CHECKING:
 LIVES_LONG = True
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--from",
+def add_arguments(parser: Parser) -> None:
+    parser.add(
+        "--from DATABASE",
+        "copy this file or server's database (default: that of --db)",
         dest="source",
-        metavar="DATABASE",
-        help="copy this file or server's database (default: that of --db)",
     )
-    parser.add_argument(
-        "--to",
-        dest="target",
-        metavar="DATABASE",
-        required=True,
-        help="write to this file or server's database",
+    parser.add(
+        "--to DATABASE", "write to this file or server's database", dest="target", required=True
     )
 
 

@@ -8,7 +8,7 @@ edgecron next -n 100 --ics > runs.ics
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, tzinfo
 from itertools import islice
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import UsageError
 from edgecron.base.window_texts import split_once_in
 from edgecron.cli.list_ import say_empty
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.value_texts import read_count
 from edgecron.planning.forecast import UpcomingFire
@@ -31,14 +32,10 @@ if TYPE_CHECKING:
 _MOST = 10_000
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="show runs of this schedule (default: all)"
-    )
-    parser.add_argument(
-        "-n", dest="limit", default="10", metavar="N", help="show N runs (default: 10)"
-    )
-    parser.add_argument("--ics", action="store_true", help="write an iCalendar file for a calendar")
+def add_arguments(parser: Parser) -> None:
+    parser.add("[NAME]", "show runs of this schedule (default: all)")
+    parser.add("-n N", "show N runs (default: 10)", dest="limit", default="10")
+    parser.add("--ics", "write an iCalendar file for a calendar")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -12,10 +12,11 @@ lists the rules.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from datetime import datetime
 
 from edgecron.base.units import from_ms
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.value_texts import read_count
 from edgecron.model.notices import Notice, NoticeStatus
@@ -32,12 +33,10 @@ _STYLES = {
 }
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("rule", nargs="?", metavar="RULE", help="show only notices of this rule")
-    parser.add_argument(
-        "-n", dest="limit", default="20", metavar="N", help="show N notices (default: 20)"
-    )
-    parser.add_argument("--before", metavar="ID", help="show notices older than this one")
+def add_arguments(parser: Parser) -> None:
+    parser.add("[RULE]", "show only notices of this rule")
+    parser.add("-n N", "show N notices (default: 20)", dest="limit", default="20")
+    parser.add("--before ID", "show notices older than this one")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -17,7 +17,7 @@ test sends a message over the channel of a rule immediately, and says if that wo
 from __future__ import annotations
 
 import socket
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -25,6 +25,7 @@ from uuid import uuid4
 from edgecron.base.checks import suggest
 from edgecron.base.errors import EdgecronError, NotFound, UsageError
 from edgecron.base.units import format_ms, from_ms, to_ms
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.model.notices import ChannelKind, NotifyRule
 from edgecron.views.phrases import count_words
@@ -38,14 +39,10 @@ _PAST_MS = 7 * 86_400_000  # of a dry run
 _HINT_FOR_RULES = "edgecron help alerts"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "action", nargs="?", default="list", metavar="list|test", help="(default: list)"
-    )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the rule to test")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="list the notices that the last 7 days would send"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("[list|test]", "(default: list)", dest="action", default="list")
+    parser.add("[NAME]", "the rule to test")
+    parser.add("--dry-run", "list the notices that the last 7 days would send")
 
 
 def run(cli: Session, args: Namespace) -> int:

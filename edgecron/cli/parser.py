@@ -28,6 +28,8 @@ GLOBAL_OPTIONS = "Global options"  # a group
 ADVANCED = "Advanced"  # the group of options that only `help COMMAND --all` shows
 _PREFIX, _COLUMNS = "usage: ", 80
 _OF_OPTION = re.compile(r"(?P<option>-[^\s/]+)(?:/-\S+)? (?P<fault>needs a value|takes no value)")
+# Whether an argument can be left out, and whether it can be repeated.
+_NARGS = {(False, False): None, (True, False): "?", (False, True): "+", (True, True): "*"}
 _NEGATIVE = re.compile(r"-\d", re.ASCII)
 _WEEKDAYS = re.compile(r"(?:MON|TUE|WED|THU|FRI|SAT|SUN)(?:[-,][A-Z]{3})*", re.IGNORECASE)
 # Sentences of argparse, and ours instead.
@@ -103,6 +105,23 @@ class Parser(argparse.ArgumentParser):
         self.shows_all = False
         self.globals_line = ""
         self.see_also = ""
+
+    def add(self, form: str, words: str, **more: Any) -> None:
+        """Add an argument or an option as usage lines write it, with `words` as its help.
+
+        Arguments: `NAME`, `[NAME]`, `NAME...`, `[NAME...]`. Options: `--until TIME`; without a
+        value, such as `-y --yes`, an option is a switch. `more` is for `add_argument`.
+        """
+        *names, value = form.split()
+        if value.startswith("-"):
+            self.add_argument(*names, value, action="store_true", help=words, **more)
+        elif names:
+            self.add_argument(*names, metavar=value, help=words, **more)
+        else:
+            name = value.strip("[.]")
+            nargs = _NARGS[value.startswith("["), "..." in value]
+            dest = more.pop("dest", name.lower())
+            self.add_argument(dest, nargs=nargs, metavar=name, help=words, **more)
 
     def error(self, message: str) -> NoReturn:
         for theirs, ours in _SENTENCES:

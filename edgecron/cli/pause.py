@@ -11,11 +11,12 @@ Scheduled runs stop until `resume`, or until the time of --until. Running jobs c
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, Unreadable, UsageError
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.value_texts import read_time
 from edgecron.model.listing import Choice
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 USAGE = "NAME...|--group G|--all [--until TIME]"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add_choice_arguments(parser)
-    parser.add_argument("--until", metavar="TIME", help="resume at this time")
+    parser.add("--until TIME", "resume at this time")
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -63,11 +64,11 @@ def _pause_of(schedule: Schedule) -> tuple[bool, datetime | None]:
     return schedule.enabled, schedule.paused_until
 
 
-def add_choice_arguments(parser: ArgumentParser) -> None:
+def add_choice_arguments(parser: Parser) -> None:
     """Add the arguments that choose schedules: names, a group or all."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="the schedules")
-    parser.add_argument("--group", metavar="G", help="every schedule of this group")
-    parser.add_argument("--all", action="store_true", help="every schedule")
+    parser.add("[NAME...]", "the schedules", dest="names")
+    parser.add("--group G", "every schedule of this group")
+    parser.add("--all", "every schedule")
 
 
 def chosen_names(cli: Session, args: Namespace) -> list[str]:

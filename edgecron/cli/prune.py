@@ -29,10 +29,11 @@ runs, use `edgecron prune NAME --output-age 1s --history-age 1s`. Backups keep t
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable
 
 from edgecron.base.errors import UsageError
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import tell
 from edgecron.formats.config_values import retention_values
@@ -62,21 +63,13 @@ _LIMITS = {
 _MANY = 5_000  # removed rows between two reports of progress
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="prune only this schedule (default: all)"
-    )
-    parser.add_argument(
-        "--forget", action="store_true", help="remove the former definitions of NAME for good"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="show what prune would remove; change nothing"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("[NAME]", "prune only this schedule (default: all)")
+    parser.add("--forget", "remove the former definitions of NAME for good")
+    parser.add("--dry-run", "show what prune would remove; change nothing")
     for name, (metavar, words) in _LIMITS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=words)
-    parser.add_argument(
-        "--compact", action="store_true", help="then rewrite the file without free space"
-    )
+        parser.add(f"--{name.replace('_', '-')} {metavar}", words)
+    parser.add("--compact", "then rewrite the file without free space")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -12,19 +12,18 @@ cancels the move. To take a move back, move the run to its old time, which the a
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.value_texts import read_time
 from edgecron.views.acts import closed_words, rescheduled_words
 from edgecron.views.json_objects import schedule_object
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the schedule")
-    parser.add_argument(
-        "time", metavar="TIME", help="the new time: 'in 20m', 'tomorrow 09:00', RFC 3339"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("NAME", "the schedule")
+    parser.add("TIME", "the new time: 'in 20m', 'tomorrow 09:00', RFC 3339")
 
 
 def run(cli: Session, args: Namespace) -> int:

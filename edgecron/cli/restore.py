@@ -22,7 +22,7 @@ The restored database has a new seed: delays by jitter change, plan times do not
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.paths import user_name
 from edgecron.base.safetext import clean
 from edgecron.cli.backup import contents_words
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.views.phrases import count_words, named_words
 
@@ -38,17 +39,11 @@ if TYPE_CHECKING:
     from edgecron.store.sqlite.copies import StoredCommand
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a file that `edgecron backup` made")
-    parser.add_argument(
-        "--skip-missed", action="store_true", help="skip times that were missed since the backup"
-    )
-    parser.add_argument(
-        "--take-over",
-        action="store_true",
-        help="accept another user's backup; its commands run as you",
-    )
-    parser.add_argument("-y", "--yes", action="store_true", help="restore without asking")
+def add_arguments(parser: Parser) -> None:
+    parser.add("FILE", "a file that `edgecron backup` made")
+    parser.add("--skip-missed", "skip times that were missed since the backup")
+    parser.add("--take-over", "accept another user's backup; its commands run as you")
+    parser.add("-y --yes", "restore without asking")
 
 
 def run(cli: Session, args: Namespace) -> int:

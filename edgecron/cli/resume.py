@@ -11,9 +11,10 @@ history shows them as one skipped row. --now also runs a schedule that was not p
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from edgecron.cli.parser import Parser
 from edgecron.cli.pause import add_choice_arguments, chosen_names, put_changed
 from edgecron.cli.run_ import fire_now, put_fired, tell_fired
 from edgecron.cli.session import Session
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 USAGE = "NAME...|--group G|--all [--now]"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add_choice_arguments(parser)
-    parser.add_argument("--now", action="store_true", help="also run it once, immediately")
+    parser.add("--now", "also run it once, immediately")
 
 
 def run(cli: Session, args: Namespace) -> int:

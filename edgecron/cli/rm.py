@@ -11,19 +11,20 @@ On a terminal, edgecron asks first if other schedules follow or need a removed o
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from edgecron.base.errors import Unreadable
 from edgecron.base.paths import adoptions_path, is_there
+from edgecron.cli.parser import Parser
 from edgecron.cli.pause import need_all
 from edgecron.cli.session import Session
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.schedule_words import reverting_words
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="NAME", help="the schedules to remove")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+def add_arguments(parser: Parser) -> None:
+    parser.add("NAME...", "the schedules to remove", dest="names")
+    parser.add("-y --yes", "do not ask")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -35,12 +35,13 @@ seconds, then reports that the result is unknown.
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from contextlib import suppress
 
 from edgecron.base.errors import EdgecronError, ServerLost, UsageError
 from edgecron.base.json_texts import check_json
 from edgecron.cli.logs import put_result
+from edgecron.cli.parser import Parser
 from edgecron.cli.run_output import Printer, pieces_of
 from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.client.sentences import blocking_words
@@ -57,37 +58,22 @@ USAGE = "NAME [--payload JSON] [--at TIME] [--key KEY] [--as-scheduled] [--wait 
 _MOST_TOLD = 10  # runs of which `run` says why each was skipped
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the schedule to run")
-    parser.add_argument(
-        "--wait", action="store_true", help="show the output; exit with the exit code of the job"
+def add_arguments(parser: Parser) -> None:
+    parser.add("NAME", "the schedule to run")
+    parser.add("--wait", "show the output; exit with the exit code of the job")
+    parser.add("--result", "print the JSON result of the run")
+    parser.add(
+        "--as-scheduled", "let only an engine run it, with the environment of a scheduled run"
     )
-    parser.add_argument("--result", action="store_true", help="print the JSON result of the run")
-    parser.add_argument(
-        "--as-scheduled",
-        action="store_true",
-        help="let only an engine run it, with the environment of a scheduled run",
+    parser.add("--payload JSON", "give this JSON value to the run, as EDGECRON_PAYLOAD")
+    parser.add("--at TIME", "run it then: 'in 5m', 'tomorrow 09:00', RFC 3339")
+    parser.add("--key KEY", "run it once for this key of your own")
+    parser.add(
+        "--priority low|normal|high|N",
+        "start it before queued runs of lower priority (default: the schedule's)",
     )
-    parser.add_argument(
-        "--payload", metavar="JSON", help="give this JSON value to the run, as EDGECRON_PAYLOAD"
-    )
-    parser.add_argument(
-        "--at", metavar="TIME", help="run it then: 'in 5m', 'tomorrow 09:00', RFC 3339"
-    )
-    parser.add_argument("--key", metavar="KEY", help="run it once for this key of your own")
-    parser.add_argument(
-        "--priority",
-        metavar="low|normal|high|N",
-        help="start it before queued runs of lower priority (default: the schedule's)",
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="DURATION",
-        help="end it after this time (default: the schedule's)",
-    )
-    parser.add_argument(
-        "--scope", metavar="KIND:ID", help="run it only in this scope (default: all of them)"
-    )
+    parser.add("--timeout DURATION", "end it after this time (default: the schedule's)")
+    parser.add("--scope KIND:ID", "run it only in this scope (default: all of them)")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -15,7 +15,7 @@ run later if the machine sleeps, and services that failed, according to the jour
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import NotFound, UsageError
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.views.phrases import count_words
 from edgecron.views.times import distance, local_time
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 _MOST_PILE_UPS = 5
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="also list timers that are off")
-    parser.add_argument("--root", metavar="DIR", default="/", help="read this system (default: /)")
+def add_arguments(parser: Parser) -> None:
+    parser.add("--all", "also list timers that are off")
+    parser.add("--root DIR", "read this system (default: /)", default="/")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -25,7 +25,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,21 +35,18 @@ from edgecron.base.bundle import SHARED, Bundle, find_bundle
 from edgecron.base.errors import Conflict, EdgecronError, NotSupported, UsageError
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.views.phrases import size_words
 
 _PACKAGE_LIST = "/var/lib/dpkg/info/edgecron.list"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "action",
-        nargs="?",
-        default="show",
-        metavar="show|clean|remove",
-        help="choose an action (default: show)",
+def add_arguments(parser: Parser) -> None:
+    parser.add(
+        "[show|clean|remove]", "choose an action (default: show)", dest="action", default="show"
     )
-    parser.add_argument("-y", "--yes", action="store_true", help="remove without asking")
+    parser.add("-y --yes", "remove without asking")
 
 
 def run(cli: Session, args: Namespace) -> int:

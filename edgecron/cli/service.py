@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ from edgecron import __version__
 from edgecron.base.errors import EdgecronError, NotSupported, UsageError
 from edgecron.base.paths import is_root, read_location, user_name
 from edgecron.cli.output import paint
-from edgecron.cli.parser import add_http_argument
+from edgecron.cli.parser import Parser, add_http_argument
 from edgecron.cli.service_files import (
     Manager,
     Scope,
@@ -82,39 +82,21 @@ if TYPE_CHECKING:
     from edgecron.cli.service_plan import Places
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("action", metavar="install|uninstall|status|print", help="choose an action")
-    parser.add_argument(
-        "--user", action="store_true", help="install for you (default unless you are root)"
-    )
-    parser.add_argument(
-        "--system", action="store_true", help="install for the machine (default for root)"
-    )
-    parser.add_argument(
-        "--name",
-        metavar="TEXT",
-        default="",
-        help="name one of several services, each with its own --db",
-    )
-    parser.add_argument("--program", metavar="PATH", help="run this program (default: this one)")
+def add_arguments(parser: Parser) -> None:
+    parser.add("install|uninstall|status|print", "choose an action", dest="action")
+    parser.add("--user", "install for you (default unless you are root)")
+    parser.add("--system", "install for the machine (default for root)")
+    parser.add("--name TEXT", "name one of several services, each with its own --db", default="")
+    parser.add("--program PATH", "run this program (default: this one)")
     add_http_argument(parser)
-    parser.add_argument(
-        "--linger", action="store_true", help="run your service without a login, too"
+    parser.add("--linger", "run your service without a login, too")
+    parser.add("--strict", "add a drop-in that restricts jobs")
+    parser.add(
+        "--for systemd|launchd|openrc|procd", "write files for this service manager", dest="manager"
     )
-    parser.add_argument("--strict", action="store_true", help="add a drop-in that restricts jobs")
-    parser.add_argument(
-        "--for",
-        dest="manager",
-        metavar="systemd|launchd|openrc|procd",
-        help="write files for this service manager",
-    )
-    parser.add_argument(
-        "--root", metavar="FOLDER", help="write files below this folder; start nothing"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="show the steps; change nothing")
-    parser.add_argument(
-        "--force", action="store_true", help="replace files that someone has changed"
-    )
+    parser.add("--root FOLDER", "write files below this folder; start nothing")
+    parser.add("--dry-run", "show the steps; change nothing")
+    parser.add("--force", "replace files that someone has changed")
 
 
 def run(cli: Session, args: Namespace) -> int:

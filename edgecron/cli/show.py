@@ -17,11 +17,12 @@ was replaced over 30 days ago, or 20 are newer. The line about a change stays.
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.cli.output import paint
+from edgecron.cli.parser import Parser
 from edgecron.cli.plans import put_lines
 from edgecron.cli.session import Session
 from edgecron.client.sentences import prospect_lines, trigger_lines
@@ -54,20 +55,12 @@ _UPCOMING = 5
 _ACT_STYLES = {Act.ADD: "green", Act.REMOVE: "red", Act.EDIT: "yellow", Act.UNDO: "cyan"}
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME|RUN", help="a schedule, or a run's number")
-    parser.add_argument(
-        "--reveal", action="store_true", help="show values of environment, payload and stdin"
-    )
-    parser.add_argument(
-        "--changes", action="store_true", help="list the changes of a schedule, newest first"
-    )
-    parser.add_argument(
-        "-n", dest="limit", metavar="N", help="with --changes: show N changes (default: 20)"
-    )
-    parser.add_argument(
-        "--before", metavar="REVISION", help="with --changes: show changes before this revision"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("NAME|RUN", "a schedule, or a run's number", dest="name")
+    parser.add("--reveal", "show values of environment, payload and stdin")
+    parser.add("--changes", "list the changes of a schedule, newest first")
+    parser.add("-n N", "with --changes: show N changes (default: 20)", dest="limit")
+    parser.add("--before REVISION", "with --changes: show changes before this revision")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -20,7 +20,7 @@ of schedules of the same name.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from edgecron.base.errors import InvalidDocument
 from edgecron.base.units import format_instant
 from edgecron.cli.apply import planner
 from edgecron.cli.files import read_file
+from edgecron.cli.parser import Parser
 from edgecron.cli.plans import say_problems
 from edgecron.cli.session import Session
 from edgecron.client.engine_health import count_places
@@ -51,12 +52,10 @@ _MOST_LINES = 5  # of each section
 _MOST_BARS = 60
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--from", dest="from_at", metavar="TIME", help="begin (default: now)")
-    parser.add_argument("--to", metavar="TIME", help="end (default: 7 days later)")
-    parser.add_argument(
-        "--file", metavar="FILE|-", help="simulate the schedules of a TOML file; - is stdin"
-    )
+def add_arguments(parser: Parser) -> None:
+    parser.add("--from TIME", "begin (default: now)", dest="from_at")
+    parser.add("--to TIME", "end (default: 7 days later)")
+    parser.add("--file FILE|-", "simulate the schedules of a TOML file; - is stdin")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -26,12 +26,13 @@ only in the line "(all)"; `edgecron history NAME` still shows them.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import UsageError
 from edgecron.base.values import replace
 from edgecron.cli.list_ import add_page_arguments, read_limit, say_more
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.client.record_forms import find_counted, stats_objects
 from edgecron.formats.value_texts import read_past
@@ -48,17 +49,10 @@ if TYPE_CHECKING:
 _SINCE = "7d"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="show only this schedule (default: all)"
-    )
-    parser.add_argument(
-        "--since",
-        default=_SINCE,
-        metavar="DURATION|TIME",
-        help="count from this time on (default: 7d)",
-    )
-    parser.add_argument("--trend", action="store_true", help="compare with the month before")
+def add_arguments(parser: Parser) -> None:
+    parser.add("[NAME]", "show only this schedule (default: all)")
+    parser.add("--since DURATION|TIME", "count from this time on (default: 7d)", default=_SINCE)
+    parser.add("--trend", "compare with the month before")
     add_page_arguments(parser)
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from edgecron.base.clock import Clock, ServerTime, SystemClock
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.files import read_token
 from edgecron.base.paths import ServerUrl, is_root
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import find_unfit, show_crash
 
@@ -52,17 +53,14 @@ _DRIVER = (
 )
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--engine", action="store_true", help="run an engine until you quit")
-    parser.add_argument(
-        "--plain", action="store_true", help="use lines and a prompt instead of a full screen"
-    )
-    parser.add_argument(
-        "--web",
+def add_arguments(parser: Parser) -> None:
+    parser.add("--engine", "run an engine until you quit")
+    parser.add("--plain", "use lines and a prompt instead of a full screen")
+    parser.add(
+        "--web [HOST:]PORT",
+        f"serve the dashboard to a browser (default: {_WEB})",
         nargs="?",
         const=_WEB,
-        metavar="[HOST:]PORT",
-        help=f"serve the dashboard to a browser (default: {_WEB})",
     )
 
 

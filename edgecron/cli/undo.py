@@ -19,12 +19,13 @@ differences and asks first.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, UsageError
+from edgecron.cli.parser import Parser
 from edgecron.cli.plans import put_lines
 from edgecron.cli.rm import warn_of_original
 from edgecron.cli.session import Session
@@ -45,15 +46,14 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Difference, Undo
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME|REVISION",
-        help="schedules, or one schedule and a revision (default: the last change)",
+def add_arguments(parser: Parser) -> None:
+    parser.add(
+        "[NAME|REVISION...]",
+        "schedules, or one schedule and a revision (default: the last change)",
+        dest="names",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show the undo; change nothing")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add("--dry-run", "show the undo; change nothing")
+    parser.add("-y --yes", "do not ask")
 
 
 def run(cli: Session, args: Namespace) -> int:

@@ -15,13 +15,14 @@ that day.
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound
 from edgecron.cli.output import wrapped
+from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.client.why import (
     Answer,
@@ -53,9 +54,9 @@ _DAY = re.compile(
 USAGE = "NAME [TIME|RUN] | RUN"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME|RUN", help="a schedule, or a run's number")
-    parser.add_argument("time", nargs="?", metavar="TIME|RUN", help="a time, or a run's number")
+def add_arguments(parser: Parser) -> None:
+    parser.add("NAME|RUN", "a schedule, or a run's number", dest="name")
+    parser.add("[TIME|RUN]", "a time, or a run's number", dest="time")
 
 
 def run(cli: Session, args: Namespace) -> int:
