@@ -46,14 +46,6 @@ ALL: tuple[Mutation, ...] = (
                 new="",
             ),
             Edit(
-                function="RowBatch._insert",
-                old=(
-                    "ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, "
-                    "attempt) DO NOTHING RETURNING"
-                ),
-                new="RETURNING",
-            ),
-            Edit(
                 function="_INSERT",
                 old=(
                     "ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, "

@@ -86,13 +86,11 @@ class RowBatch:
         self._now_ms = now_ms
         self._new: list[_NewRow] = []
         self._keys: set[ScopeKey] = set()  # of these rows
-        self._is_mixed = False  # they have different shapes
         self.granted: list[Granted] = []
         self.decided: list[Decided] = []
 
     def add(self, key: ScopeKey, shape: Shape, waits_for: WaitsFor | None) -> None:
         """Add a row for the next `write`."""
-        self._is_mixed = self._is_mixed or (bool(self._new) and shape != self._new[0].shape)
         fence = None
         if shape.claimant is not None:
             fence = self._fences[key[0]]
@@ -107,27 +105,18 @@ class RowBatch:
         if key in self._keys:
             self.write()  # One of these might be that row.
         shape = shape_of(revision, spec, fire, claimant=None, waiting=(None, None))
-        self._is_mixed = True
         self._new.append(_NewRow(key, shape, skipped=(spec, span)))
         self._keys.add(key)
 
     def write(self) -> list[int]:
         """Write the added rows; return the ids of those that did not exist before."""
-        put, is_mixed = self._new, self._is_mixed
+        put = self._new
         if not put:
             return []
-        self._new, self._keys, self._is_mixed = [], set(), False
-        claimant = (
-            put[0].shape.claimant
-            if not is_mixed
-            else next((one.shape.claimant for one in put if one.shape.claimant is not None), None)
-        )
-        tokens = "" if claimant is None else os.urandom(_TOKEN_BYTES * len(put)).hex()
-        if is_mixed:
-            ids = self._write_mixed(put, tokens)
-        else:
-            found = self._insert(put, tokens or None)
-            ids = [found.pop(one.key, None) for one in put]
+        self._new, self._keys = [], set()
+        has_claims = any(one.shape.claimant is not None for one in put)
+        tokens = os.urandom(_TOKEN_BYTES * len(put)).hex() if has_claims else ""
+        ids = self._write_rows(put, tokens)
         for at, (one, execution_id) in enumerate(zip(put, ids, strict=True)):
             if execution_id is None:
                 continue  # Decided before.
@@ -140,18 +129,19 @@ class RowBatch:
                 self.decided.append(_queued(execution_id, one.key[0], one.shape, one.waits_for))
         return [execution_id for execution_id in ids if execution_id is not None]
 
-    def _write_mixed(self, put: list[_NewRow], tokens: str) -> list[int | None]:
-        """Write rows of different shapes; the id of each, None if it existed before."""
+    def _write_rows(self, put: list[_NewRow], tokens: str) -> list[int | None]:
+        """Let rows grow or insert them; the id of each, None if its fire has a row already."""
         growing = [
             self._growth(one, one.skipped[1], place)
             for place, one in enumerate(put)
             if one.skipped is not None and one.shape.fire.fire_key in ("", MISSED_KEY)
         ]
-        ids = dict(self._database.returning_each(_GROW_NEWEST, growing))
+        ids = dict(self._database.returning_each(_GROW_NEWEST, growing)) if growing else {}
         others = [
             self._columns(one, place, tokens) for place, one in enumerate(put) if place not in ids
         ]
-        ids |= self._database.returning_each(_INSERT, others)
+        if others:
+            ids |= self._database.returning_each(_INSERT, others)
         counts = []
         for place, one in enumerate(put):
             if one.skipped is None:
@@ -166,7 +156,8 @@ class RowBatch:
                 ids |= self._database.returning_each(_INSERT, [self._columns(named, place, tokens)])
             if place in ids:
                 counts.append({"id": one.key[0], "count": span.count})
-        self._database.change_many(_COUNT_SKIPPED, counts)
+        if counts:
+            self._database.change_many(_COUNT_SKIPPED, counts)
         return [ids.get(place) for place in range(len(put))]
 
     def _growth(self, one: _NewRow, span: Missed, place: int) -> dict[str, Any]:
@@ -236,77 +227,6 @@ class RowBatch:
             "timeout": fire.timeout_s,
             **missed,
         }
-
-    def _insert(self, put: list[_NewRow], tokens: str | None) -> dict[ScopeKey, int]:
-        """Write rows of one shape; their ids by schedule and scope."""
-        shape = put[0].shape
-        fire, claimant = shape.fire, shape.claimant
-        found = {
-            (row[0], row[1], row[2]): row[3]
-            for row in self._database.returning_all(
-                """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at,
-                       fire_key, cause, trigger_text, due_at, max_attempts, queue, priority,
-                       status, queued_at, claimed_at, heartbeat_at, stale_after, started_at,
-                       fence, engine_id, supervisor_id, lease_token, waiting_for, wait_until)
-                   SELECT CAST(value ->> 0 AS BIGINT), :revision, value ->> 1, value ->> 2,
-                       :plan, :fire_key,
-                       :cause, :source, :due, :max_attempts, :queue, :priority, :status, :now,
-                       :claimed, :claimed, :stale, :claimed, CAST(value ->> 3 AS BIGINT),
-                       :engine, :supervisor,
-                       substr(:tokens, 1 + :token_size * CAST(key AS BIGINT), :token_size),
-                       :waiting_for, :wait_until
-                   FROM json_each(:keys) WHERE TRUE
-                   ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt)
-                       DO NOTHING
-                   RETURNING schedule_id, scope_kind, scope_id, id""",
-                {
-                    "keys": json.dumps([(*one.key, one.fence) for one in put]),
-                    "revision": shape.revision,
-                    "plan": fire.plan_ms,
-                    "fire_key": fire.fire_key,
-                    "cause": fire.cause.value,
-                    "source": fire.source,
-                    "due": fire.due_ms,
-                    "max_attempts": shape.max_attempts,
-                    "queue": shape.queue,
-                    "priority": shape.priority,
-                    "status": "queued" if claimant is None else "running",
-                    "now": self._now_ms,
-                    "claimed": None if claimant is None else self._now_ms,
-                    "stale": None if claimant is None else self._now_ms + STALE_MS,
-                    "engine": None if claimant is None else claimant.engine_id,
-                    "supervisor": None if claimant is None else claimant.supervisor_id,
-                    "tokens": tokens,
-                    "token_size": 2 * _TOKEN_BYTES,
-                    "waiting_for": shape.waiting_for,
-                    "wait_until": shape.wait_until_ms,
-                },
-            )
-        }
-        if fire.payload is not None or fire.timeout_s is not None:
-            self._give_own(list(found.values()), fire)
-        if fire.missed_by is not None:
-            self._give_flag(list(found.values()), f"{MISSED_MARK}{fire.missed_by}")
-        return found
-
-    def _give_flag(self, execution_ids: list[int], flag: str) -> None:
-        self._database.change(
-            """UPDATE executions SET flags = json_array(:flag)
-               WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))""",
-            {"ids": json.dumps(execution_ids), "flag": flag},
-        )
-
-    def _give_own(self, execution_ids: list[int], fire: Fire) -> None:
-        # A separate statement: of these fires, only few have a payload or a timeout of their own.
-        self._database.change(
-            """UPDATE executions SET payload = :payload, timeout_s = :timeout
-               WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))""",
-            {
-                "ids": json.dumps(execution_ids),
-                "payload": fire.payload,
-                "timeout": fire.timeout_s,
-            },
-        )
 
 
 def shape_of(
