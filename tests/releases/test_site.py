@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -42,23 +43,27 @@ class Loads(HTMLParser):
             self.loaded.append(given[_LOADED[tag]])
 
 
+def build(folder: Path) -> None:
+    subprocess.run(
+        [BUILD, folder],
+        env={**os.environ, "PYTHON": sys.executable},
+        check=True,
+        capture_output=True,
+    )
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The text of each file of the site, pictures excepted."""
 
-    def build() -> dict[str, str]:
+    def read() -> dict[str, str]:
         folder = tmp_path_factory.mktemp("site")
-        subprocess.run(
-            [BUILD, folder],
-            env={**os.environ, "PYTHON": sys.executable},
-            check=True,
-            capture_output=True,
-        )
+        build(folder)
         files = [*folder.glob("*.html"), *folder.glob("*.js"), *folder.glob("*.css")]
         pictures = {one.name: "" for one in folder.glob("*.png")}
         return pictures | {one.name: one.read_text(encoding="utf-8") for one in files}
 
-    return made_once("site", build)
+    return made_once("site", read)
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +132,32 @@ def test_the_search_knows_each_page_by_its_headings(
         file, _, anchor = entry["where"].partition("#")
         assert not anchor or anchor in pages[file].anchors
     assert any("anacron" in one["text"] and one["head"] for one in entries)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium", "chromedriver")
+@pytest.mark.needs_package("selenium")
+def test_a_browser_finds_a_page_by_words_without_a_server(tmp_path: Path) -> None:
+    from selenium import webdriver
+
+    build(tmp_path)
+    options = webdriver.ChromeOptions()
+    for option in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+        options.add_argument(option)
+    browser = webdriver.Chrome(
+        service=webdriver.ChromeService(shutil.which("chromedriver")), options=options
+    )
+    try:
+        browser.get((tmp_path / "index.html").as_uri())
+        browser.find_element("tag name", "body").send_keys("/")
+        browser.switch_to.active_element.send_keys("missed laptop")
+        browser.switch_to.active_element.send_keys("\n")
+
+        assert "faq.html#" in browser.current_url
+        assert "laptop" in browser.find_element("tag name", "main").text
+        assert browser.get_log("browser") == []
+    finally:
+        browser.quit()
 
 
 def test_a_link_that_leads_nowhere_stops_the_build(tmp_path: Path) -> None:
