@@ -17,6 +17,9 @@ JOINER = "\u200d"  # between emoji that are one picture; harmless in what a pers
 _MOST_MARKS = 4  # on one letter: more of them reach into the lines above and below
 # Printable by their category, but invisible: joiners, fillers, an empty braille pattern.
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+# Colours and weight of text (SGR of ECMA-48), and the beginning of one that is not whole yet.
+COLOR_CODES = re.compile("\x1b\\[([0-9;:]{0,64})m")
+_BEGUN_CODE = re.compile("\x1b(\\[[0-9;:]{0,64})?\\Z")
 # Harmless ASCII as long as it lasts, or one other letter: 6 times as fast as letter by letter.
 _PARTS = re.compile("[ -~]+|.", re.DOTALL)
 
@@ -41,22 +44,29 @@ class StreamCleaner:
     Lines and tabs stay. A carriage return begins a line, so each step of a progress bar is visible
     and nothing can be overwritten. Bytes that are not UTF-8 are shown as U+FFFD. A part can end
     anywhere, also within a letter. With `keeps_returns`, a carriage return stays what it is, for
-    readers that show the last step only.
+    readers that show the last step only. With `keeps_colors`, escape sequences of colours also
+    stay, for readers that take them out: see `COLOR_CODES`.
     """
 
-    def __init__(self, *, keeps_returns: bool = False) -> None:
+    def __init__(self, *, keeps_returns: bool = False, keeps_colors: bool = False) -> None:
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._return = "\r" if keeps_returns else "\n"
         self._is_after_return = False
         self._marks = _MOST_MARKS
+        self._keeps_colors = keeps_colors
+        self._begun = ""  # of an escape sequence
 
     def feed(self, content: bytes) -> str:
         """Clean the next bytes, except an end that later bytes can still change."""
-        return self._clean(self._decoder.decode(content))
+        text = self._begun + self._decoder.decode(content)
+        begun = _BEGUN_CODE.search(text) if self._keeps_colors else None
+        self._begun = "" if begun is None else begun[0]
+        return self._clean(text[: len(text) - len(self._begun)])
 
     def end(self) -> str:
         """Clean the end that was held back."""
-        rest = self._clean(self._decoder.decode(b"", final=True))
+        rest = self._clean(self._begun + self._decoder.decode(b"", final=True))
+        self._begun = ""
         rest += "\n" if self._is_after_return else ""
         self._is_after_return = False
         return rest
@@ -70,7 +80,16 @@ class StreamCleaner:
         # Several returns before a newline are one end of a line: terminals in between double them.
         lines = re.sub("\r+\n", "\n", text.rstrip("\r"))
         lines = re.sub("\r+", self._return, lines)
-        shown, self._marks = _escaped(lines, escape, keep="\r\n\t", marks=self._marks)
+        if not self._keeps_colors or "\x1b" not in lines:
+            return self._shown(lines)
+        parts, begin = [], 0
+        for code in COLOR_CODES.finditer(lines):
+            parts += [self._shown(lines[begin : code.start()]), code[0]]
+            begin = code.end()
+        return "".join([*parts, self._shown(lines[begin:])])
+
+    def _shown(self, text: str) -> str:
+        shown, self._marks = _escaped(text, escape, keep="\r\n\t", marks=self._marks)
         return shown
 
 

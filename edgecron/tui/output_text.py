@@ -1,4 +1,4 @@
-"""The output of a run as lines: kept within a bound, wrapped, searched, selected. Pure.
+"""The output of a run as lines: kept within a bound, coloured, wrapped, searched, selected. Pure.
 
 A line continues with its own stream, even if the other stream printed meanwhile, and keeps its
 place. After a carriage return the text of a line begins again, so that only the last step of a
@@ -16,11 +16,13 @@ from sys import getsizeof
 from edgecron.base.safetext import StreamCleaner
 from edgecron.base.values import NamedTuple
 from edgecron.model.run import OutputChunk, Stream
+from edgecron.tui.output_colors import PLAIN, Run, cut_runs, join_runs, split_colors
 from edgecron.views.phrases import display_width, letter_width, size_words
 
 MOST_BYTES = 36 * 1024 * 1024  # of memory: over 100,000 lines of usual length
 _LONGEST = 4096  # letters of a line; the rest continues in another line
 _LINE_BYTES = 180  # of memory for a line without its text
+_RUN_BYTES = 100  # of memory for a change of colour
 _TAB = 8
 
 
@@ -94,6 +96,12 @@ class OutputLine(NamedTuple):
     text: str
     is_continued: bool = False
     columns: int = 0
+    colors: tuple[Run, ...] = ()  # by letters of the text
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        return getsizeof(self.text) + _LINE_BYTES + _RUN_BYTES * len(self.colors)
 
     def height(self, width: int) -> int:
         """Return the number of rows of the line, wrapped to a width."""
@@ -116,7 +124,10 @@ class OutputText:
         self.printed_lines = 0
         self.dropped_bytes = 0
         self._lines: list[OutputLine] = []
-        self._cleaners = {stream: StreamCleaner(keeps_returns=True) for stream in Stream}
+        self._cleaners = {
+            stream: StreamCleaner(keeps_returns=True, keeps_colors=True) for stream in Stream
+        }
+        self._colors = dict.fromkeys(Stream, PLAIN)  # at the end of each stream
         self._open_lines: dict[Stream, int] = {}
         self._skipped_bytes = 0  # by the note in the last line
         # Of each line, the rows down to its end, at one width.
@@ -183,6 +194,13 @@ class OutputText:
             return at
         return self._ends_at(width)[at - 1]
 
+    def colors_of(self, number: int) -> tuple[Run, ...]:
+        """Return the colours of a line, by letters of its rows."""
+        line = self.line(number)
+        if "\t" not in line.text:
+            return line.colors
+        return tuple((len(shown(line.text[:at])), color) for at, color in line.colors)
+
     def search(self, wanted: str) -> Sequence[int]:
         """Return the numbers of lines that contain a text; capitals matter if it has any.
 
@@ -210,38 +228,49 @@ class OutputText:
     def _extend_line(self, stream: Stream, text: str, at_ms: int) -> None:
         """Add text to the open line of a stream, or begin one."""
         number = self._open_lines.get(stream)
-        _, is_again, text = text.rpartition("\r") if "\r" in text else ("", "", text)
+        text, runs, self._colors[stream] = split_colors(text, self._colors[stream])
+        dropped, is_again, text = text.rpartition("\r") if "\r" in text else ("", "", text)
+        start = len(dropped) + len(is_again)
+        colors = cut_runs(runs, start, start + len(text)) if runs else ()
         if is_again and number is not None and number >= self.first:
             self._replace(self.line(number), "")
         if number is not None and number >= self.first:
             line = self.line(number)
             room = _LONGEST - len(line.text)
-            self._replace(line, line.text + text[:room])
+            self._replace(
+                line,
+                line.text + text[:room],
+                join_runs(line.colors, len(line.text), cut_runs(colors, 0, room)),
+            )
+            colors = cut_runs(colors, room, len(text))
             text = text[room:]
             if not text:
                 return
         for at in range(0, max(1, len(text)), _LONGEST):
             self._open_lines[stream] = self.end
             is_continued = number is not None or at > 0
-            self._append(stream, at_ms, text[at : at + _LONGEST], is_continued=is_continued)
+            part = text[at : at + _LONGEST]
+            self._append(
+                OutputLine(self.end, stream, at_ms, part, is_continued),
+                colors=cut_runs(colors, at, at + len(part)),
+            )
 
-    def _append(
-        self, stream: Stream | None, at_ms: int, text: str, *, is_continued: bool = False
-    ) -> None:
-        line = OutputLine(self.end, stream, at_ms, text, is_continued, display_width(shown(text)))
-        if stream is not None and not is_continued:
+    def _append(self, line: OutputLine, *, colors: tuple[Run, ...] = ()) -> None:
+        line = line._replace(columns=display_width(shown(line.text)), colors=colors)
+        if line.stream is not None and not line.is_continued:
             self.printed_lines += 1
         if self._width is not None:
             self._row_ends.append(self.height_at(self._width) + line.height(self._width))
         self._lines.append(line)
-        self._bytes += getsizeof(text) + _LINE_BYTES
+        self._bytes += line.bytes
         self._skipped_bytes = 0
 
-    def _replace(self, line: OutputLine, text: str) -> None:
+    def _replace(self, line: OutputLine, text: str, colors: tuple[Run, ...] = ()) -> None:
         """Replace the text of a line."""
         at = line.number - self.first
-        new = self._lines[at] = line._replace(text=text, columns=display_width(shown(text)))
-        self._bytes += getsizeof(text) - getsizeof(line.text)
+        columns = display_width(shown(text))
+        new = self._lines[at] = line._replace(text=text, columns=columns, colors=colors)
+        self._bytes += new.bytes - line.bytes
         if self._width is not None:
             grown = new.height(self._width) - line.height(self._width)
             for index in range(at, len(self._row_ends) if grown else 0):
@@ -263,7 +292,7 @@ class OutputText:
         if self._skipped_bytes:
             self._replace(self._lines[-1], text)
         else:
-            self._append(None, at_ms, text)
+            self._append(OutputLine(self.end, None, at_ms, text))
         self._skipped_bytes = total_bytes
 
     def _shrink(self) -> None:
@@ -272,7 +301,7 @@ class OutputText:
             return
         count = 0
         while self._bytes > self._most_bytes * 3 // 4:
-            self._bytes -= getsizeof(self._lines[count].text) + _LINE_BYTES
+            self._bytes -= self._lines[count].bytes
             count += 1
         del self._lines[:count]
         self.first += count

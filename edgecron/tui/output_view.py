@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from datetime import tzinfo
+from itertools import pairwise
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -12,6 +13,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import BindingType
+from textual.color import Color
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -21,6 +23,7 @@ from edgecron.base.units import from_ms
 from edgecron.client.following import Piece
 from edgecron.model.run import Stream
 from edgecron.tui.keys import bindings
+from edgecron.tui.output_colors import PLAIN, TextColor, style_of
 from edgecron.tui.output_text import (
     OutputLine,
     OutputText,
@@ -31,11 +34,13 @@ from edgecron.tui.output_text import (
     selected_text,
     shown,
 )
+from edgecron.tui.text_line import readable
 from edgecron.views.phrases import display_width, fit
 
 ERROR_MARK = "▌"  # at the margin of what came on stderr
 _MARGIN = 2
 _TIME = 14  # columns of a time with its gap
+_MOST_COLORS = 1000  # whose styles are kept
 _STEP = 16  # columns of a sideways move
 
 
@@ -75,6 +80,7 @@ class OutputView(ScrollView, can_focus=True):
     def __init__(self, *, zone: tzinfo, id: str) -> None:
         super().__init__(id=id)
         self._zone = zone
+        self._color_styles: dict[TextColor, Style] = {}
         self.printed = OutputText()
         self.is_following = True
         self.is_wrapped = self.has_times = False
@@ -164,6 +170,7 @@ class OutputView(ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
+        self._color_styles.clear()
         self.refresh()
 
     def _move_to(self, row: int) -> None:
@@ -231,6 +238,10 @@ class OutputView(ScrollView, can_focus=True):
         style = "note" if line.stream is None else "error" if line.stream is Stream.STDERR else ""
         text = Text(rows[part])
         text.stylize(base + self._part_style(style))  # Rich draws no base style of a Text.
+        colors = [*self.printed.colors_of(line.number), (start + len(rows[part]), PLAIN)]
+        for (first, color), (last, _) in pairwise(colors):
+            if color != PLAIN and last > start:
+                text.stylize(self._color_style(color), max(0, first - start), max(0, last - start))
         hit_style = self._part_style("hit-now" if line.number == self.hit else "hit")
         for first, last in find_matches("".join(rows), self.wanted):
             text.stylize(hit_style, max(0, first - start), max(0, last - start))
@@ -243,6 +254,24 @@ class OutputView(ScrollView, can_focus=True):
             first, last = (max(0, letter - start) for letter in span)
             text.stylize(self._part_style("selected"), first, last)
         return text
+
+    def _color_style(self, color: TextColor) -> Style:
+        """Return the style of a colour, readable on its ground."""
+        found = self._color_styles.get(color)
+        if found is not None:
+            return found
+        found = style_of(color, is_colored=not self.app.no_color)
+        if found.color is not None and not self.app.native_ansi_color:
+            # Textual would draw the sixteen colours in these shades, too.
+            shades = self.app.ansi_theme
+            text = Color(*found.color.get_truecolor(shades))
+            ground = self.background_colors[1]
+            if found.bgcolor is not None:
+                ground = Color(*found.bgcolor.get_truecolor(shades, foreground=False))
+            found += Style(color=readable(text, ground).rich_color)
+        if len(self._color_styles) < _MOST_COLORS:
+            self._color_styles[color] = found
+        return found
 
     def _part_style(self, name: str) -> Style:
         if not name:

@@ -96,7 +96,7 @@ def rich_style_of(
     else:
         text = _color(color)
     if text is not None and below is not None and style.color not in SHADES:
-        text = _readable(text, below)
+        text = readable(text, below)
     attributes = style.attributes
     if attributes.startswith("$"):
         attributes = variables.get(attributes[1:], "")
@@ -107,7 +107,7 @@ def _color(text: str) -> Color | None:
     return Color.parse(text) if text else None
 
 
-def _readable(text: Color, ground: Color) -> Color:
+def readable(text: Color, ground: Color) -> Color:
     """Return a colour of text with enough contrast to its ground; the terminal's own stay."""
     if text.ansi is not None or ground.ansi is not None:
         return text

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgecron.model.run import OutputChunk, Stream
+from edgecron.tui.output_colors import PLAIN, style_of
 from edgecron.tui.output_text import (
     OutputText,
     Place,
@@ -57,10 +58,94 @@ def test_a_line_goes_on_where_its_own_stream_does() -> None:
 
 
 def test_what_terminals_obey_is_shown_and_letters_may_come_in_parts() -> None:
-    made = printed(piece(b"\x1b[31mred\r"), piece(b"\nna\xc3"), piece(b"\xafve \xff"))
+    made = printed(piece(b"\x1b[31Ared\r"), piece(b"\nna\xc3"), piece(b"\xafve \xff"))
     made.finish()
 
-    assert texts(made) == ["\\x1b[31mred", "naïve \ufffd"]
+    assert texts(made) == ["\\x1b[31Ared", "naïve \ufffd"]
+
+
+def colors(made: OutputText, number: int) -> list[tuple[str, str]]:
+    """The parts of a line, and the style of each."""
+    text, runs = made.rows_of(number, None)[0], [(0, PLAIN), *made.colors_of(number)]
+    ends = [at for at, _ in runs[1:]] + [len(text)]
+    parts = [
+        (text[at:end], str(style_of(color, is_colored=True)))
+        for (at, color), end in zip(runs, ends, strict=True)
+    ]
+    return [part for part in parts if part[0]]
+
+
+@pytest.mark.parametrize(
+    ("codes", "style"),
+    [
+        ("31", "color(1)"),
+        ("97;44", "color(15) on color(4)"),
+        ("1;2;3;4", "bold dim italic underline"),
+        ("7;9", "reverse strike"),
+        ("38;5;208", "color(208)"),
+        ("38;2;1;2;3", "#010203"),
+        ("48:2::1:2:3", "on #010203"),
+        ("38:5:9;4:3", "underline color(9)"),
+        ("31;39;1;22", "none"),
+        ("38;5;999", "none"),
+        ("38;2;1;2", "none"),
+        ("5;8;73", "none"),  # Blinking, hidden and unknown ones.
+        ("31;", "none"),
+        ("99999999999999999999", "none"),
+    ],
+)
+def test_codes_of_colours_become_styles(codes: str, style: str) -> None:
+    made = printed(piece(f"a\x1b[{codes}mb\n"))
+
+    assert texts(made) == ["ab"]
+    shown = [("a", "none"), ("b", style)] if style != "none" else [("ab", "none")]
+    assert colors(made, 0) == shown
+
+
+def test_a_colour_lasts_over_lines_and_parts_until_it_is_reset() -> None:
+    made = printed(
+        *map(piece, ("\x1b[3", "1mre", "d\n\tstill\n", "\x1b[0mplain\n")), piece("other", ERR)
+    )
+
+    assert [colors(made, number) for number in range(4)] == [
+        [("red", "color(1)")],
+        [("        still", "color(1)")],
+        [("plain", "none")],
+        [("other", "none")],
+    ]
+
+
+def test_a_progress_bar_keeps_the_colour_of_its_last_step() -> None:
+    made = printed(piece("\x1b[31m10%\r\x1b[33m50"), piece("%\r\x1b[32m99%\x1b[0m done\n"))
+
+    assert colors(made, 0) == [("99%", "color(2)"), (" done", "none")]
+    assert made.printed_lines == 1
+
+
+def test_a_divided_line_keeps_its_colours() -> None:
+    made = printed(piece("a" * 4090 + "\x1b[31m" + "b" * 10 + "\x1b[0mc\n"))
+
+    assert colors(made, 0)[1:] == [("b" * 6, "color(1)")]
+    assert colors(made, 1) == [("b" * 4, "color(1)"), ("c", "none")]
+
+
+def test_text_is_found_across_colours() -> None:
+    made = printed(piece("er\x1b[31mror\x1b[0m: full\n"))
+
+    assert made.search("error: full") == [0]
+
+
+def test_without_colours_only_attributes_stay() -> None:
+    [(_, color)] = printed(piece("\x1b[1;31;42mred\n")).colors_of(0)
+
+    assert str(style_of(color, is_colored=False)) == "bold"
+
+
+def test_an_escape_sequence_that_never_ends_is_shown() -> None:
+    made = printed(piece("\x1b[" + "1;" * 100), piece("m\x1b["))
+    made.finish()
+
+    assert texts(made) == ["\\x1b[" + "1;" * 100 + "m\\x1b["]
 
 
 def test_half_a_letter_at_the_end_is_shown_when_nothing_follows() -> None:

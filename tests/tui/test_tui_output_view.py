@@ -8,12 +8,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from textual.app import App, ComposeResult
+from textual.color import Color
 from textual.pilot import Pilot
 
 from edgecron.model.run import OutputChunk, Stream
 from edgecron.tui.output_text import whole_text
 from edgecron.tui.output_view import OutputView
 from edgecron.tui.run_screen import output_title
+from edgecron.tui.text_line import LEAST_CONTRAST, contrast
 from tests.support.specs import ms
 
 AT_MS = ms("2026-11-20T08:00:00Z")
@@ -419,6 +421,23 @@ def test_an_output_without_a_line_says_why_and_takes_every_key() -> None:
 
         assert seen.lines[0] == "  run 7 printed nothing (success)"
         assert not any(seen.lines[1:])
+
+    play(story)
+
+
+def test_colours_of_a_job_are_drawn_and_can_be_read_on_their_ground() -> None:
+    async def story(seen: Story) -> None:
+        await seen.take(out("\x1b[1;38;2;20;20;20mdark\x1b[0m \x1b[30;40mblack\x1b[0m plain\n"))
+        drawn = {one.text.strip(): one.style for one in seen.view.render_line(0)}
+        for word, ground in (("dark", seen.view.background_colors[1]), ("black", Color(0, 0, 0))):
+            style = drawn[word]
+            assert style is not None
+            assert style.color is not None
+            if style.bgcolor is not None:
+                ground = Color(*style.bgcolor.get_truecolor(seen.view.app.ansi_theme))
+            assert contrast(Color(*style.color.get_truecolor()), ground) >= LEAST_CONTRAST
+        assert drawn["dark"] is not None
+        assert drawn["dark"].bold
 
     play(story)
 
