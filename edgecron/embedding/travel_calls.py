@@ -8,8 +8,9 @@ waits for a socket or a pipe, it gets a second of real time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from heapq import heappop, heappush
 from math import ceil
 from selectors import DefaultSelector, SelectorKey
@@ -121,12 +122,13 @@ class CallsInTurn(CallableRunner):
         super().cancel(token)
         self._stage.hasten(token)
 
-    def _dispatch(self, call: Call) -> None:
+    def _dispatch(self, calls: Sequence[Call]) -> None:
         # Before its turn: a coroutine has its turn on the journey's loop. If the import fails, it
         # fails again when the function is to be called, and that is recorded.
-        with suppress(ImportError):
-            self._load(call)
-        super()._dispatch(call)
+        for call in calls:
+            with suppress(ImportError):
+                self._load(call)
+        super()._dispatch(calls)
 
     def _wait_for_coroutines(self, until_ms: int) -> None:
         """Do not wait: a run that still lasts ends only if the test moves the time."""
@@ -184,8 +186,9 @@ class _Turns(Workers[Call]):
         super().__init__(work, name="none", clock=clock)
         self._take = put
 
-    def put(self, piece: Call) -> None:
-        self._take(piece, lambda: self._work(piece))
+    def put(self, pieces: Collection[Call]) -> None:
+        for piece in pieces:
+            self._take(piece, partial(self._work, piece))
 
 
 class _Wrapped(Mapping[str, F]):

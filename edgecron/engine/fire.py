@@ -22,7 +22,7 @@ FIRST_CHUNK = 16  # small, so that the first starts are early
 CHUNK = 256
 # One step decides due fires for at most this long, and at most this many. The rest is for the next
 # step, which serves ends, cancels and waiting runs first.
-STEP_MS = 50
+_STEP_MS = 100
 _MOST_FIRES = 2048
 # After a step that could not decide all that is due, runs that wait for a place have the engine to
 # themselves for this many times as long: else the more is due, the less runs. At most for so long:
@@ -191,7 +191,7 @@ class Firing:
     def _must_rest(self, begun_ms: int) -> bool:
         """Whether this step has spent its time on due fires, and runs that wait go first."""
         took_ms = self._clock.monotonic_ms() - begun_ms
-        if took_ms < STEP_MS and not self._is_room_awaited():
+        if took_ms < _STEP_MS and not self._is_room_awaited():
             return False
         self._is_behind = True
         if self._store.has_queued():

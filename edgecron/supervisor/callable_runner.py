@@ -115,31 +115,44 @@ class CallableRunner:
         return self._read_fd
 
     def start(self, claims: Sequence[Claim]) -> None:
-        for claim in claims:
-            call = Call(claim, clock=self._clock, reports=self.reports, read_state=self._read_state)
-            self._calls[claim.lease_token] = call
-            self.reports.open(claim.lease_token)
-            with self._turns:
-                has_place = self.places is None or self._active < self.places
-                if has_place:
-                    self._active += 1
-                else:
-                    self._reserve[claim.lease_token] = call
-            if has_place:
-                self._dispatch(call)
+        calls = {
+            claim.lease_token: Call(
+                claim, clock=self._clock, reports=self.reports, read_state=self._read_state
+            )
+            for claim in claims
+        }
+        self._calls |= calls
+        self.reports.open(calls)
+        with self._turns:
+            free = len(calls) if self.places is None else max(self.places - self._active, 0)
+            begun = list(calls.values())[:free]
+            self._active += len(begun)
+            self._reserve.update(list(calls.items())[free:])
+        self._dispatch(begun)
 
-    def _dispatch(self, call: Call) -> None:
-        """Begin a call that has a place, on a thread or on its loop."""
-        function = self._coroutines.get(call.claim.job.argv[0])
-        try:
+    def _dispatch(self, calls: Sequence[Call]) -> None:
+        """Begin calls that have places, on threads or on their loops."""
+        on_threads = []
+        for call in calls:
+            function = self._coroutines.get(call.claim.job.argv[0])
             if function is None:
-                self._workers.put(call)
-            else:
+                on_threads.append(call)
+                continue
+            try:
                 self._begin_coroutine(call, function)
-        except RuntimeError as error:  # no thread can be started, or the loop is closed
-            why = Failure("EAGAIN", str(error))
-            self._add_outcome(self._outcome(call, why=why, flags=(Flag.NOT_STARTED,)))
-            self._leave_place()
+            except RuntimeError as error:  # the loop is closed
+                self._refuse(call, error)
+        try:
+            self._workers.put(on_threads)
+        except RuntimeError as error:  # no thread can be started
+            for call in on_threads:
+                self._refuse(call, error)
+
+    def _refuse(self, call: Call, error: RuntimeError) -> None:
+        """End a call that can't begin, and pass its place on."""
+        why = Failure("EAGAIN", str(error))
+        self._add_outcome(self._outcome(call, why=why, flags=(Flag.NOT_STARTED,)))
+        self._leave_place()
 
     def _take_next(self) -> Call | None:
         """Pass the place of a call that has ended to the next one; None: no call waits for it."""
@@ -153,7 +166,7 @@ class CallableRunner:
         """Begin the next call in the place of one that has ended."""
         following = self._take_next()
         if following is not None:
-            self._dispatch(following)
+            self._dispatch([following])
 
     def _give_back(self, *, before_ms: int | None = None) -> None:
         """Return calls that wait for a place since an instant; None: all that wait."""
@@ -273,7 +286,7 @@ class CallableRunner:
                     following = self._take_next()
                     continue
             if name in self._coroutines:
-                self._dispatch(following)
+                self._dispatch([following])
                 return
             self._call(following)
             following = self._take_next()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
 from edgecron.base.clock import Clock
@@ -55,10 +55,10 @@ class ProgressReports:
         self._untaken: dict[str, Reported] = {}
         self._is_awaited = False  # the engine comes back by itself
 
-    def open(self, token: str) -> None:
-        """Accept reports of a run from now on."""
+    def open(self, tokens: Iterable[str]) -> None:
+        """Accept reports of runs from now on."""
         with self._lock:
-            self._newest[token] = None
+            self._newest.update(dict.fromkeys(tokens))
 
     def put(self, reported: Reported) -> None:
         """Report progress. Does nothing if it is unchanged, or the run has ended."""

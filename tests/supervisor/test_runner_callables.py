@@ -342,12 +342,25 @@ def test_many_short_pieces_take_a_few_threads() -> None:
     workers: Workers[int] = Workers(worked.append, name="piece", clock=SystemClock())
 
     for number in range(5000):
-        workers.put(number)
+        workers.put([number])
     left = workers.close(wait_ms=20_000)
 
     assert left == 0
     assert sorted(worked) == list(range(5000))
     assert pieces_threads() == []
+
+
+def test_pieces_that_come_together_do_not_wait_for_each_other() -> None:
+    together = threading.Barrier(12)
+    workers: Workers[int] = Workers(
+        lambda number: together.wait(BOUND_S), name="piece", clock=SystemClock()
+    )
+
+    workers.put(range(12))
+    left = workers.close(wait_ms=20_000)
+
+    assert left == 0
+    assert not together.broken
 
 
 def pieces_threads() -> list[threading.Thread]:
@@ -364,7 +377,7 @@ def test_threads_that_a_burst_needed_are_let_go_of() -> None:
 
     workers: Workers[int] = Workers(work, name="piece", clock=SystemClock())
     for number in range(40):
-        workers.put(number)
+        workers.put([number])
     for _ in range(40):
         assert started.acquire(timeout=BOUND_S)
     threads = pieces_threads()
@@ -395,7 +408,7 @@ def test_one_that_hangs_is_left_behind_after_a_bound() -> None:
         gate.wait(BOUND_S)
 
     workers: Workers[int] = Workers(work, name="hanging", clock=SystemClock())
-    workers.put(1)
+    workers.put([1])
     assert entered.wait(BOUND_S)
 
     left = workers.close(wait_ms=10)
