@@ -20,6 +20,7 @@ import edgecron.tui.app
 from edgecron.base.clock import Clock
 from edgecron.client import Client
 from edgecron.tui.app import Dashboard
+from tests.support.scene import Scene
 
 T = TypeVar("T")
 
@@ -265,3 +266,8 @@ def watch(
             await story(seen)
 
     run(show())
+
+
+def look_at(scene: Scene, story: Callable[[Seen], Awaitable[None]], **options: Any) -> None:
+    """Run a story on a screen that shows a scene."""
+    watch(story, scene.path, scene.clock, **options)

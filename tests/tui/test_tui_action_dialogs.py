@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from edgecron.model.choices import Status
 from edgecron.tui.dialogs import Dialog
 from edgecron.tui.list_filter import FilterLine
-from tests.support.scene import Scene, make_scene
+from tests.support.scene import Scene
 from tests.tui.pilot import Seen, watch
 from tests.tui.snapshots import check_sizes
 
 SMALL, LARGE = (80, 24), (160, 48)
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
 
 
 def shown(seen: Seen) -> list[str]:

@@ -23,16 +23,10 @@ from edgecron.tui.run_screen import RunScreen
 from tests.store.store_bench import Bench
 from tests.support.clock import FakeClock
 from tests.support.newdatabases import new_database
-from tests.support.scene import Scene, make_scene
+from tests.support.scene import Scene
 from tests.support.specs import make_spec
 from tests.tui.pilot import Seen, watch
 from tests.tui.snapshots import check_sizes
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
 
 
 @pytest.fixture

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,19 +19,13 @@ from edgecron.tui.form import ScheduleForm
 from edgecron.tui.form_widgets import Choice, FieldLine, FieldLines, FieldRow, SectionHead
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.schedule_screen import ScheduleScreen
-from tests.support.scene import Scene, make_scene
+from tests.support.scene import Scene
 from tests.support.specs import make_spec
 from tests.tui.pilot import Seen, watch
 from tests.tui.snapshots import check_sizes
 
 SMALL, LARGE = (80, 24), (160, 48)
 Tale = Callable[[Seen], Awaitable[None]]
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
 
 
 def add(scene: Scene, tale: Tale, *, size: tuple[int, int] = LARGE, **options: Any) -> None:

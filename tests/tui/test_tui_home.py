@@ -18,21 +18,10 @@ from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LEAST_CONTRAST, contrast
 from edgecron.tui.themes import SHADES, TEXT_STYLES, THEMES
 from tests.support.scene import Scene, make_scene
-from tests.tui.pilot import Seen, watch
+from tests.tui.pilot import Seen, look_at
 from tests.tui.snapshots import check_screen
 
 SIZES = ((40, 10), (80, 24), (120, 30), (160, 48))
-
-
-@pytest.fixture
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
-
-
-def look_at(scene: Scene, story: Callable[[Seen], Awaitable[None]], **options: object) -> None:
-    watch(story, scene.path, scene.clock, **options)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")

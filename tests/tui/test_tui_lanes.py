@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,24 +13,13 @@ from edgecron.client import Client
 from edgecron.tui.run_screen import RunScreen
 from edgecron.tui.schedule_screen import ScheduleScreen
 from tests.support.clock import FakeClock
-from tests.support.scene import Scene, make_scene
+from tests.support.scene import Scene
 from tests.support.specs import make_spec
 from tests.support.terminal import on_terminal, read_until
-from tests.tui.pilot import Seen, watch
+from tests.tui.pilot import Seen, look_at
 from tests.tui.snapshots import check_screen
 
 SIZES = ((40, 10), (80, 24), (120, 36), (160, 48))
-
-
-@pytest.fixture
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
-
-
-def look_at(scene: Scene, story: Callable[[Seen], Awaitable[None]], **options: object) -> None:
-    watch(story, scene.path, scene.clock, **options)
 
 
 def lane_of(seen: Seen, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from edgecron.base.paths import user_name
 from edgecron.tui.app import OwnMachine
 from tests.support.clock import FakeClock
 from tests.support.machines import Machine
-from tests.support.scene import Scene, make_scene
+from tests.support.scene import Scene
 from tests.tui.pilot import Seen, watch
 
 SMALL, WIDE = (80, 24), (160, 48)
@@ -21,12 +21,6 @@ LINES = (
 )
 
 NAMES = ["copy", "one", "two", "three", "random", "up", "off"]  # by their next times
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
 
 
 @pytest.fixture

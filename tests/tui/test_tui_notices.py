@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from edgecron.client import Client
-from tests.support.scene import Scene, make_scene
+from tests.support.scene import Scene
 from tests.tui.pilot import Seen, watch
 
 DETAIL = (
     '{"sentence": "Run 7 started at 02:00, because [red]it was due; it failed.",'
     ' "trouble": "3 fires failed in a row.", "output_tail": ["no space left"]}'
 )
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
 
 
 def add_notices(scene: Scene, *events: str) -> None:

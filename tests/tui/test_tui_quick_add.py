@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -12,17 +11,11 @@ from edgecron.formats.document_writing import schedule_table
 from edgecron.tui.form import ScheduleForm
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.quick_add import QuickAdd, find_shell_sign, split_line
-from tests.support.scene import Scene, make_scene
+from tests.support.scene import Scene
 from tests.tui.pilot import Seen, watch
 from tests.tui.snapshots import check_sizes
 
 SMALL, LARGE = (80, 24), (160, 48)
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
 
 
 def add(

@@ -21,7 +21,7 @@ from edgecron.tui.form import ScheduleForm
 from edgecron.tui.output_view import OutputView
 from edgecron.tui.run_screen import RunScreen
 from tests.support.engines import Place
-from tests.support.scene import Scene, make_scene
+from tests.support.scene import Scene
 from tests.support.standins import script
 from tests.tui.pilot import Seen, watch
 from tests.tui.snapshots import check_screen, check_sizes
@@ -34,12 +34,6 @@ FAILED, LONG, RUNNING, QUEUED, SKIPPED = 6, 51, 1673, 1675, 446
 NAMES = {FAILED: "failed", LONG: "long", RUNNING: "running", QUEUED: "queued", SKIPPED: "skipped"}
 
 Story = Callable[[Seen], Awaitable[None]]
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
 
 
 @pytest.fixture

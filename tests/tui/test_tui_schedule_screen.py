@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,19 +15,13 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.tui.list_view import LineView
 from edgecron.tui.run_screen import RunScreen
 from edgecron.tui.schedule_screen import ScheduleScreen
-from tests.support.scene import NOW, Scene, make_scene
+from tests.support.scene import NOW, Scene
 from tests.support.specs import make_spec
 from tests.tui.pilot import Seen, watch
 from tests.tui.snapshots import check_sizes
 
 SMALL, LARGE = (80, 24), (160, 48)
 HOSTILE = "\x1b]52;c;eA==\x07 [red]\u202ebold[/] \x9b2J"
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
 
 
 def look_at(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -12,18 +10,12 @@ import pytest
 from edgecron.client import Client
 from edgecron.planning.simulation import SimulatedDay, Simulation
 from edgecron.tui.simulation_screen import find_days
-from tests.support.scene import Scene, make_scene
+from tests.support.scene import Scene
 from tests.support.story import a_spec
 from tests.tui.pilot import Seen, watch
 
 SIZES = [(80, 24), (120, 36), (160, 48), (200, 60)]
 BERLIN = ZoneInfo("Europe/Berlin")
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from textual import events
@@ -15,14 +13,8 @@ from edgecron.tui.home import HomeScreen
 from edgecron.tui.palette import Help
 from edgecron.tui.run_screen import RunScreen
 from edgecron.tui.text_line import LineInput
-from tests.support.scene import Scene, make_scene
+from tests.support.scene import Scene
 from tests.tui.pilot import Seen, watch
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with make_scene(tmp_path / "edgecron.db") as scene:
-        yield scene
 
 
 async def type_ahead(seen: Seen, keys: str) -> None:
