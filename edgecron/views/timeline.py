@@ -128,7 +128,7 @@ def scale_of(axis: Axis, zone: str | None) -> Scale:
         if walls[cell] % DAY_S == 0 or -(-walls[cell] // DAY_S) * DAY_S < walls[cell + 1]
     )
     return Scale(
-        labels=tuple(_labels(axis, walls)),
+        labels=tuple(_labels(axis, walls, spans)),
         days=frozenset(days),
         changes=tuple(_changes(axis, spans)),
     )
@@ -138,8 +138,8 @@ def _wall_s(instant_s: int, spans: Spans) -> int:
     return instant_s + spans.offsets[spans.index_at(instant_s)]
 
 
-def _labels(axis: Axis, walls: Sequence[int]) -> Iterator[Label]:
-    """Return labels at round local times, as many as fit."""
+def _labels(axis: Axis, walls: Sequence[int], spans: Spans) -> Iterator[Label]:
+    """Return labels at round local times, as many as fit; none in an hour that the clock skips."""
     least_s = axis.cell_ms // 1000 * _LABEL_CELLS
     step_s = next((step for step in _STEPS_S if step >= least_s), _STEPS_S[-1])
     free = 0
@@ -147,8 +147,12 @@ def _labels(axis: Axis, walls: Sequence[int]) -> Iterator[Label]:
         round_s = walls[cell] + (_MONDAY_S - walls[cell]) % step_s
         if round_s >= walls[cell + 1] or cell < free:
             continue
+        is_day = round_s % DAY_S == 0
+        at_s = axis.since_ms // 1000 + cell * axis.cell_ms // 1000 + round_s - walls[cell]
+        if not is_day and _wall_s(at_s, spans) != round_s:
+            continue
         wall = from_ms(round_s * 1000)
-        text = wall.strftime("%a %d" if round_s % DAY_S == 0 else "%H:%M")
+        text = wall.strftime("%a %d" if is_day else "%H:%M")
         if cell + len(text) <= axis.cells:
             yield Label(cell, text)
             free = cell + len(text) + 1

@@ -154,6 +154,24 @@ def test_a_week_has_a_rule_for_each_midnight_and_names_its_days() -> None:
     assert [label.text for label in scale.labels][:2] == ["Tue 17", "Wed 18"]
 
 
+@pytest.mark.parametrize("cells", [12, 36, 144])
+def test_an_hour_that_the_clock_skips_has_no_label(cells: int) -> None:
+    change = datetime(2026, 3, 29, 1, 0, tzinfo=UTC)  # in Berlin from 02:00 to 03:00
+    axis = make_axis(6 * HOUR_S, cells, around_ms=to_ms(change))
+
+    labels = scale_of(axis, "Europe/Berlin").labels
+
+    assert labels
+    assert not [label.text for label in labels if label.text.startswith("02:")]
+
+
+def test_a_day_that_begins_with_a_skipped_hour_has_its_label() -> None:
+    change = datetime(2026, 3, 29, 0, 0, tzinfo=UTC) - timedelta(hours=2)  # midnight in Beirut
+    axis = make_axis(DAY_S, 48, around_ms=to_ms(change))
+
+    assert "Sun 29" in [label.text for label in scale_of(axis, "Asia/Beirut").labels]
+
+
 def test_a_clock_change_has_a_sign() -> None:
     change = datetime(2026, 10, 25, 1, 0, tzinfo=UTC)
     axis = make_axis(DAY_S, 48, around_ms=to_ms(change))
