@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 
-from edgecron.base.errors import EdgecronError
+from edgecron.base.errors import EdgecronError, NotSupported
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
@@ -26,7 +26,8 @@ from edgecron.views.phrases import count_words, failure_words, named_words
 from edgecron.views.run_words import run_sentence
 from edgecron.views.times import local_time, near_time
 
-_MOST = 500  # failed runs that are read
+PAGE = 500  # failed runs that are read at a time
+FIRST_READ = 10 * PAGE  # older ones are read when the cursor reaches the last line
 _FAILED = (Status.FAILED, Status.INTERRUPTED)
 _MOST_LISTED = 12  # schedules in a question
 _NUMBER = re.compile(r"\d+")
@@ -41,11 +42,16 @@ _COLUMNS = (
 
 
 class FailureGroup(NamedTuple):
-    """Failed runs of one schedule with the same error, newest first; `error` identifies it."""
+    """Failed runs of one schedule with the same error; `error` identifies it.
+
+    `ids` are those of its runs, newest first.
+    """
 
     error: str
     words: str
-    runs: tuple[Execution, ...]
+    newest: Execution
+    oldest: Execution
+    ids: tuple[int, ...]
 
     @property
     def key(self) -> int:
@@ -53,9 +59,16 @@ class FailureGroup(NamedTuple):
         text = f"{self.newest.schedule_id} {self.error}"
         return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16)
 
-    @property
-    def newest(self) -> Execution:
-        return self.runs[0]
+
+class Failures(NamedTuple):
+    """Open failures, newest first. `unread_before` is None if all failed runs were read.
+
+    `lack` says why nothing is known of acknowledgements; empty if they are known.
+    """
+
+    groups: tuple[FailureGroup, ...] = ()
+    unread_before: int | None = None
+    lack: str = ""
 
 
 def error_of(run: Execution) -> str:
@@ -70,29 +83,43 @@ def error_of(run: Execution) -> str:
 
 def group_failures(
     runs: Iterable[Execution], acknowledged: Mapping[tuple[int, str], int]
-) -> list[FailureGroup]:
+) -> tuple[FailureGroup, ...]:
     """Group failed runs, newest first, without those up to the acknowledged run of their error.
 
     Errors that differ only by numbers in their messages are the same; exit codes count.
     """
-    groups: dict[tuple[int, str], list[Execution]] = {}
+    groups: dict[tuple[int, str], FailureGroup] = {}
+    ids: dict[tuple[int, str], list[int]] = {}
     for run in runs:
-        text = f"{run.exit_code} {_NUMBER.sub('#', error_of(run))}"
+        words = error_of(run)
+        text = f"{run.exit_code} {_NUMBER.sub('#', words)}"
         error = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-        if run.id > acknowledged.get((run.schedule_id, error), 0):
-            groups.setdefault((run.schedule_id, error), []).append(run)
-    return [
-        FailureGroup(error, error_of(found[0]), tuple(found))
-        for (_, error), found in groups.items()
-    ]
+        key = run.schedule_id, error
+        if run.id > acknowledged.get(key, 0):
+            newest = groups.setdefault(key, FailureGroup(error, words, run, run, ()))
+            groups[key] = newest._replace(oldest=run)
+            ids.setdefault(key, []).append(run.id)
+    return tuple(group._replace(ids=tuple(ids[key])) for key, group in groups.items())
 
 
-def read_failures(client: Client) -> list[FailureGroup]:
-    """Read the newest failures without those that a person acknowledged."""
-    runs = client.run_page(statuses=_FAILED, limit=_MOST).runs
-    ids = sorted({run.schedule_id for run in runs})
-    found = client.acknowledged(ids) if ids else []
-    return group_failures(runs, {(one.schedule_id, one.error): one.execution_id for one in found})
+def read_failures(client: Client, *, most: int = FIRST_READ) -> Failures:
+    """Read the newest failed runs, at most `most`, without those that a person acknowledged."""
+    runs: list[Execution] = []
+    unread_before: int | None = None
+    while len(runs) < most:
+        page = client.run_page(statuses=_FAILED, before_id=unread_before, limit=PAGE)
+        runs += page.runs
+        ids = [run.id for run in page.runs] + page.unreadable
+        unread_before = min(ids) if len(ids) == PAGE else None
+        if unread_before is None:
+            break
+    schedules = sorted({run.schedule_id for run in runs})
+    try:
+        found = client.acknowledged(schedules) if schedules else []
+    except NotSupported as error:
+        return Failures(group_failures(runs, {}), unread_before, lack=error.message)
+    known = {(one.schedule_id, one.error): one.execution_id for one in found}
+    return Failures(group_failures(runs, known), unread_before)
 
 
 class _FailureSource(Source):
@@ -112,12 +139,12 @@ class _FailureSource(Source):
         group, now = self.groups[index], self.now
         if now is None:
             return None
-        newest, oldest = (_began(run) for run in (group.newest, group.runs[-1]))
+        newest, oldest = (_began(run) for run in (group.newest, group.oldest))
         return Line(
             key=group.key,
             cells=(
                 ((clean(group.newest.schedule), "bold"),),
-                ((f"{len(group.runs):,}", "bad"),),
+                ((f"{len(group.ids):,}", "bad"),),
                 ((near_time(newest, zone=self._zone, now=now), ""),),
                 ((clean(group.words), ""),),
                 ((near_time(oldest, zone=self._zone, now=now), "dim"),),
@@ -138,7 +165,9 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._query: ThrottledQuery[list[FailureGroup]] = ThrottledQuery(self, "failures")
+        self._query: ThrottledQuery[Failures] = ThrottledQuery(self, "failures")
+        self._found = Failures()
+        self._most = FIRST_READ
 
     def make_list(self) -> LineView:
         self._source = _FailureSource(zone=self.app.zone)
@@ -152,25 +181,43 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
         self._read()
 
     def _read(self) -> None:
-        self._query.ask(read_failures, self._show)
+        most = self._most
+        self._query.ask(lambda client: read_failures(client, most=most), self._show)
 
-    def _show(self, found: list[FailureGroup]) -> None:
-        self._source.show(found, now=self.app.now())
+    def _show(self, found: Failures) -> None:
         view = self.query_one(LineView)
+        before = view.current()
+        self._found = found
+        self._source.show(found.groups, now=self.app.now())
         view.marked -= self._source.gone_of(view.marked)
         view.source_changed()
-        runs = sum(len(group.runs) for group in found)
-        words = "no failures are open"
-        if found:
-            words = f"{count_words(len(found), 'group')}, {count_words(runs, 'failed run')}"
-        self._words = f" {words}"
+        if before is not None and self._source.index_of(before.key) is not None:
+            view.seek(before.key)  # Also from the first line: `a` acts on what the user looks at.
         self.show_facts()
         self._show_status()
 
+    def on_line_view_moved(self) -> None:
+        super().on_line_view_moved()
+        is_last = self.query_one(LineView).cursor == len(self._found.groups) - 1
+        if is_last and self._found.unread_before is not None:
+            self._most *= 2
+            self._query.skip_wait()
+            self._read()
+
     def _show_status(self) -> None:
+        found = self._found
+        runs = sum(len(group.ids) for group in found.groups)
+        words = "no failures are open"
+        if found.groups:
+            words = f"{count_words(len(found.groups), 'group')}, {count_words(runs, 'failed run')}"
+        if found.unread_before is not None:
+            words += f", without runs before {found.unread_before}"
         marked = len(self.query_one(LineView).marked)
         more = f"   ▌{marked:,} marked" if marked else ""
-        self.query_one("#status", TextLine).show([(self._words, "dim"), (more, "accent")])
+        lack = f"   {clean(found.lack)}" if found.lack else ""
+        self.query_one("#status", TextLine).show(
+            [(f" {words}", "dim"), (lack, "warn"), (more, "accent")]
+        )
 
     def on_line_view_marked(self) -> None:
         self._show_status()
@@ -187,9 +234,9 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
         run, zone = group.newest, self.app.zone
         rows: list[Row] = [Title(clean(run.schedule)), Fact("error", group.words, "bad")]
         rows.append(Fact("newest", run_sentence(run, zone=zone, now=self.app.now())))
-        ids = ", ".join(str(one.id) for one in group.runs[:10])
-        rows.append(Fact("runs", ids + (", ..." if len(group.runs) > 10 else "")))
-        rows.append(Fact("since", local_time(_began(group.runs[-1]), zone=zone)))
+        ids = ", ".join(map(str, group.ids[:10]))
+        rows.append(Fact("runs", ids + (", ..." if len(group.ids) > 10 else "")))
+        rows.append(Fact("since", local_time(_began(group.oldest), zone=zone)))
         return rows
 
     def targets(self) -> Targets | None:

@@ -16,6 +16,7 @@ from edgecron.client.remote_connection import Connector
 from edgecron.client.remote_server import read_server
 from edgecron.client.resources import RESOURCES, Resource, resource_types
 from edgecron.http.serving import HttpService, UnixPlace
+from tests.support.scene import make_scene
 from tests.support.specs import make_spec
 from tests.tui.pilot import ZONE, CountingDashboard, Seen, run
 
@@ -104,6 +105,31 @@ def test_a_server_that_is_lost_has_a_banner_until_it_comes_back(tmp_path: Path) 
     with Client(tmp_path / "edge.db") as client:
         client.add(make_spec("backup", "@daily"))
     watch(story, tmp_path)
+
+
+def test_failures_of_an_older_server_are_listed_with_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask_elsewhere() -> None:
+        later = RESOURCES["acknowledged"]._replace(path="/later")
+        monkeypatch.setitem(cast("dict[str, Resource]", RESOURCES), "acknowledged", later)
+        resource_types.cache_clear()
+
+    async def story(seen: Seen, service: HttpService) -> None:
+        await seen.until(lambda: "poll-inverter" in seen.text())
+        await seen.press("7")
+        await seen.until(
+            lambda: "the server is older: it has no list of acknowledged" in seen.text()
+        )
+        assert "poll-inverter" in seen.lines()[2]
+        assert not seen.told()
+
+    with make_scene(tmp_path / "edge.db"):
+        pass
+    try:
+        watch(story, tmp_path, started=ask_elsewhere)
+    finally:
+        resource_types.cache_clear()
 
 
 def test_an_older_server_shows_its_lists_and_the_dashboard_names_what_it_lacks(

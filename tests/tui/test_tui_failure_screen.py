@@ -66,13 +66,12 @@ def failed(client: Client) -> list[Execution]:
 
 
 def test_each_failed_run_is_in_one_group_of_its_schedule_and_error(client: Client) -> None:
-    groups = read_failures(client)
+    groups = read_failures(client).groups
 
     assert groups
-    assert sorted(run.id for group in groups for run in group.runs) == sorted(
+    assert sorted(run_id for group in groups for run_id in group.ids) == sorted(
         run.id for run in failed(client)
     )
-    assert all(len({run.schedule for run in group.runs}) == 1 for group in groups)
     keys = [(group.newest.schedule, group.error) for group in groups]
     assert len(keys) == len(set(keys))
     newest = [group.newest.id for group in groups]
@@ -81,22 +80,22 @@ def test_each_failed_run_is_in_one_group_of_its_schedule_and_error(client: Clien
 
 def test_what_is_acknowledged_is_gone_until_it_fails_again(client: Client) -> None:
     runs = failed(client)
-    [first, *others] = read_failures(client)
+    first, *others = read_failures(client).groups
 
     client.acknowledge(first.newest.schedule_id, first.error, first.newest.id)
 
     known = {(first.newest.schedule_id, first.error): first.newest.id - 1}
-    assert read_failures(client) == others
-    assert group_failures(runs, known)[0].runs == (first.newest,)
+    assert list(read_failures(client).groups) == others
+    assert group_failures(runs, known)[0].ids == (first.newest.id,)
 
 
 def test_acknowledging_never_goes_back_and_jobs_do_not_see_it(client: Client) -> None:
-    [first, *_] = read_failures(client)
+    first, *_ = read_failures(client).groups
     run = first.newest
     before = client.state(run.schedule)
 
     client.acknowledge(run.schedule_id, first.error, run.id)
-    client.acknowledge(run.schedule_id, first.error, first.runs[-1].id)
+    client.acknowledge(run.schedule_id, first.error, first.oldest.id)
 
     assert client.acknowledged([run.schedule_id]) == [
         Acknowledged(run.schedule_id, first.error, run.id)
@@ -106,7 +105,7 @@ def test_acknowledging_never_goes_back_and_jobs_do_not_see_it(client: Client) ->
 
 
 def test_a_run_of_another_schedule_is_refused(client: Client) -> None:
-    [first, *_] = read_failures(client)
+    first, *_ = read_failures(client).groups
 
     with pytest.raises(NotFound):
         client.acknowledge(first.newest.schedule_id + 1000, first.error, first.newest.id)
@@ -122,12 +121,12 @@ def test_failures_look_as_they_were_drawn(scene: Scene) -> None:
 
 
 def test_a_key_acknowledges_and_another_dashboard_knows_it(scene: Scene, client: Client) -> None:
-    count = len(read_failures(client))
+    count = len(read_failures(client).groups)
 
     async def story(seen: Seen) -> None:
         await seen.press("7", "a")
         assert seen.told() == "acknowledged 1 group of failures"
-        assert len(read_failures(client)) == count - 1
+        assert len(read_failures(client).groups) == count - 1
         await seen.press("*", "a", "y")
         assert "no failures are open" in seen.text()
         await seen.press("a")
@@ -178,7 +177,7 @@ def test_a_group_that_another_person_acknowledged_loses_its_mark(bench: Bench) -
         await seen.press("7", "j", "space")
         assert "1 marked" in seen.text()
         with Client(bench.store.path, clock=bench.clock) as other:
-            group = read_failures(other)[1]
+            group = read_failures(other).groups[1]
             other.acknowledge(group.newest.schedule_id, group.error, group.newest.id)
         await seen.until(lambda: names_in(seen) == ["m3", "m1"])
         assert "marked" not in seen.text()
@@ -209,5 +208,46 @@ def test_a_refusal_shows_which_groups_are_still_open(bench: Bench) -> None:
         await seen.press("y")
         assert "has no run 2" in seen.told()
         await seen.until(lambda: "m3" not in names_in(seen))
+
+    watch(story, bench.store.path, bench.clock)
+
+
+def test_the_cursor_on_the_first_line_stays_on_its_group(bench: Bench) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("7")
+        assert names_in(seen) == ["m3", "m2", "m1"]
+        fail(bench, "m1")
+        await seen.until(lambda: names_in(seen) == ["m1", "m3", "m2"])
+        await seen.press("a")
+        assert names_in(seen) == ["m1", "m2"]
+
+    watch(story, bench.store.path, bench.clock)
+
+
+def test_failures_behind_many_acknowledged_ones_are_found(bench: Bench) -> None:
+    fail(bench, *["m1"] * 520)
+    with Client(bench.store.path, clock=bench.clock) as client:
+        newest = read_failures(client).groups[0].newest
+        client.acknowledge(newest.schedule_id, read_failures(client).groups[0].error, newest.id)
+
+        found = read_failures(client)
+
+    assert [group.newest.schedule for group in found.groups] == ["m3", "m2"]
+    assert found.unread_before is None
+
+
+def test_older_failures_are_read_when_the_cursor_reaches_the_last_line(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgecron.tui.failure_screen.PAGE", 2)
+    monkeypatch.setattr("edgecron.tui.failure_screen.FIRST_READ", 2)
+
+    async def story(seen: Seen) -> None:
+        await seen.press("7")
+        assert names_in(seen) == ["m3", "m2"]
+        assert "2 groups, 2 failed runs, without runs before 2" in seen.text()
+        await seen.press("j")
+        await seen.until(lambda: names_in(seen) == ["m3", "m2", "m1"])
+        assert "without runs" not in seen.text()
 
     watch(story, bench.store.path, bench.clock)
