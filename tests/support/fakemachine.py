@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from edgecron.base.bus_facts import NO_FACTS, BusFacts
-from edgecron.base.machine import KernelMachine
-from edgecron.base.slow_paths import PathFacts, look
+from edgecron.base.machine import KernelMachine, PathFacts, look_at_path
 from edgecron.engine.step import Hosting
 from tests.support.clock import FakeClock
 
@@ -58,7 +57,7 @@ class FakeMachine:
             hanging.wait()
         if path in self._free:
             return PathFacts(exists=True, free_bytes=self._free[path], is_mount=False)
-        return look(path)
+        return look_at_path(path)
 
     def hosting(self, reports: FakeReports | None = None) -> Hosting:
         """What an engine on this machine gets from it."""

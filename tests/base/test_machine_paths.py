@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.clock import SystemClock
-from edgecron.base.machine import KernelMachine
-from edgecron.base.slow_paths import PathFacts, SlowPaths, look
+from edgecron.base.machine import KernelMachine, PathFacts, SlowPaths, look_at_path
 from tests.support.tools import private_mounts
 
 BOUND_S = 10.0
@@ -31,7 +30,7 @@ class Hanging:
     def look(self, path: str) -> PathFacts:
         self.asked += 1
         self.answer.wait()
-        return look(path)
+        return look_at_path(path)
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def hanging() -> Iterator[Hanging]:
 
 
 def test_a_path_that_answers_is_known(tmp_path: Path) -> None:
-    paths = SlowPaths(look)
+    paths = SlowPaths(look_at_path)
 
     found = paths.look([str(tmp_path), str(tmp_path / "gone")], wait_s=BOUND_S)
 
