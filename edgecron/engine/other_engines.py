@@ -28,7 +28,6 @@ from edgecron.engine.state_folder import (
 from edgecron.model.choices import Reason
 from edgecron.model.run import Outcome, Output
 from edgecron.store.contract import RunningRow
-from edgecron.supervisor.cleanup import find_dead, forget
 from edgecron.supervisor.command_runner import CommandRunner, outcome_of
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.journal import (
@@ -36,6 +35,8 @@ from edgecron.supervisor.journal import (
     Interrupted,
     JournalState,
     Verdict,
+    find_dead,
+    forget,
     judge,
     read_journal,
 )

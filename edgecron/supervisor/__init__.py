@@ -12,9 +12,9 @@ live_runs       pipes, time-outs and ends; `run_session` has the processes of a 
 output          what a run prints, within its cap
 results         the result that a run leaves
 live_run        its record of starts and ends, until the engine has them too
-journal         the same in a file, for the case that everybody dies
+journal         the same in a file, for the case that everybody dies; removing dead files
 
 Other files: `launch` starts a supervisor below its guardian. `control` has both ends of the
-socket over which any process of the user asks a supervisor. `cleanup` removes the files of dead
-supervisors. `callable_runner` runs functions of the program on `threads`.
+socket over which any process of the user asks a supervisor. `callable_runner` runs functions of the
+program on `threads`.
 """

@@ -25,8 +25,8 @@ from edgecron.base.bundle import held_fds, own_start
 from edgecron.base.clock import Clock
 from edgecron.base.errors import EdgecronError, SupervisorUnavailable
 from edgecron.base.files import open_private
-from edgecron.supervisor import cleanup, protocol, state_files
-from edgecron.supervisor.journal import JournalState, read_journal
+from edgecron.supervisor import protocol, state_files
+from edgecron.supervisor.journal import JournalState, forget, read_journal
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.run_session import Process, list_processes, signal_group
 
@@ -76,7 +76,7 @@ def start(
         link.wait_closed(FAREWELL_S)
         link.close()
         with contextlib.suppress(OSError):  # an empty journal and a lock do no harm
-            cleanup.forget(folder, key)
+            forget(folder, key)
         raise
     return link
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from edgecron.base.clock import Clock
-from edgecron.supervisor.cleanup import clear_late_results
 from edgecron.supervisor.control import ControlServer
+from edgecron.supervisor.journal import clear_late_results
 from edgecron.supervisor.live_run import WAKE_JOURNAL, LiveRun, Recorder
 from edgecron.supervisor.live_runs import WAKE_REAP, LiveRuns, note_signal
 from edgecron.supervisor.output import Part

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from edgecron.model.choices import Reason
 from edgecron.model.run import Stream
-from edgecron.supervisor.cleanup import forget
-from edgecron.supervisor.journal import Exit, Interrupted, Journal, judge, read_journal
+from edgecron.supervisor.journal import Exit, Interrupted, Journal, forget, judge, read_journal
 from edgecron.supervisor.output import OutputKeeper, load_output
 from edgecron.supervisor.protocol import EndCause, ExitRecord
 from edgecron.supervisor.state_files import lock_path, spool_name, take_lock

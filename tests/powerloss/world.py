@@ -20,7 +20,7 @@ from edgecron.store.sql.connection import Params
 from edgecron.store.sql.writes import Writes
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import open_store
-from edgecron.supervisor.cleanup import forget
+from edgecron.supervisor.journal import forget
 from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.state_files import prepare_state_dir
 from tests.powerloss.faults import NO_FAULTS, Faults

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from edgecron.supervisor import forked_start, live_runs
-from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.control import Control
+from edgecron.supervisor.journal import forget
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.link import Started
 from edgecron.supervisor.protocol import EndCause, ExitRecord, Flag, Identity, Phase, StartRequest

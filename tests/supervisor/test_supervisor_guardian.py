@@ -14,8 +14,7 @@ import pytest
 
 from edgecron.base.clock import SystemClock
 from edgecron.model.choices import Reason
-from edgecron.supervisor.cleanup import forget
-from edgecron.supervisor.journal import Interrupted, JournalState, Trace
+from edgecron.supervisor.journal import Interrupted, JournalState, Trace, forget
 from edgecron.supervisor.launch import StartBy, find_doomed
 from edgecron.supervisor.protocol import EndCause, ExitRecord
 from edgecron.supervisor.run_session import Process

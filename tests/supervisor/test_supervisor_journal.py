@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from edgecron.model.choices import Reason
-from edgecron.supervisor.cleanup import find_dead, forget
 from edgecron.supervisor.journal import (
     Exit,
     Interrupted,
@@ -18,6 +17,8 @@ from edgecron.supervisor.journal import (
     JournalState,
     NeverStarted,
     encode_line,
+    find_dead,
+    forget,
     read_journal,
 )
 from edgecron.supervisor.protocol import EndCause, ExitRecord

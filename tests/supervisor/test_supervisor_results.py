@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.supervisor.cleanup import forget
 from edgecron.supervisor.forked_start import SpawnFailed
+from edgecron.supervisor.journal import forget
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.limits import RunLimits
 from edgecron.supervisor.protocol import EndCause, Flag, Identity, StartRequest
