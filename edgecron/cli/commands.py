@@ -24,128 +24,85 @@ class Command(NamedTuple):
     see: str
 
 
-COMMANDS: dict[str, Command] = {
-    "add": Command(
-        "add",
-        "Add a schedule",
-        "Schedules",
-        "edit, check; topics triggers, policies, retries, jobs",
-    ),
-    "edit": Command(
-        "edit", "Change a schedule", "Schedules", "show, undo; topics triggers, policies, retries"
-    ),
-    "rm": Command("rm", "Remove schedules", "Schedules", "undo, pause"),
-    "undo": Command("undo", "Undo changes of schedules", "Schedules", "show, rm, edit"),
-    "list": Command(
-        "list_", "List schedules, their next and last runs", "Schedules", "show, next, stats"
-    ),
-    "show": Command("show", "Show one schedule or one run", "Schedules", "why, history, list"),
-    "env": Command(
-        "env_",
-        "Show and compare the environment of a job",
-        "Schedules",
-        "show, run; topics environment, secrets",
-    ),
-    "pause": Command("pause", "Pause schedules", "Schedules", "resume, reschedule"),
-    "resume": Command("resume", "Resume paused schedules", "Schedules", "pause, run"),
-    "reschedule": Command(
-        "reschedule", "Move the next run to another time", "Schedules", "next, pause, run"
-    ),
-    "apply": Command(
-        "apply",
-        "Create and change schedules from a TOML file",
-        "Schedules",
-        "export, edit; topic toml",
-    ),
-    "export": Command(
-        "export", "Write schedules as a TOML file", "Schedules", "apply, backup; topic toml"
-    ),
-    "import": Command(
-        "import_", "Import a crontab", "Schedules", "export, apply; topics cron, anacron"
-    ),
-    "scan": Command(
-        "scan",
-        "List schedules of cron, systemd and launchd",
-        "Schedules",
-        "adopt, import; topics moving, cron, systemd",
-    ),
-    "adopt": Command(
-        "adopt",
-        "Move schedules of cron and systemd to edgecron",
-        "Schedules",
-        "scan, import; topics moving, recovery",
-    ),
-    "next": Command("next_", "List the next runs", "Runs", "simulate, list, check, reschedule"),
-    "simulate": Command(
-        "simulate", "Show what schedules would do", "Runs", "next, check, stats; topic toml"
-    ),
-    "run": Command(
-        "run_", "Run a schedule now", "Runs", "logs, history, cancel; topics jobs, environment"
-    ),
-    "backfill": Command(
-        "backfill", "Run missed times of the past", "Runs", "history, why, run; topic policies"
-    ),
-    "history": Command("history", "List past and skipped runs", "Runs", "show, logs, why, stats"),
-    "logs": Command("logs", "Print the output of a run", "Runs", "history, show, run"),
-    "why": Command(
-        "why", "Explain why a schedule ran or did not", "Runs", "show, history, next; topic clock"
-    ),
-    "cancel": Command("cancel", "Cancel queued and running runs", "Runs", "pause, history"),
-    "daemon": Command(
-        "daemon",
-        "Run the engine in the foreground",
-        "Engine",
-        "service, status, config; topics recovery, http, scripts",
-    ),
-    "service": Command(
-        "service", "Install the engine as a service", "Engine", "daemon, status; topic systemd"
-    ),
-    "tui": Command("tui", "Open the dashboard", "Engine", "status, list; topic remote"),
-    "mcp": Command("mcp_", "Serve tools for AI assistants", "Engine", "topic assistants"),
-    "status": Command("status", "Show engines and active runs", "Engine", "doctor, why, stats"),
-    "notices": Command(
-        "notices",
-        "List notices and whether they were sent",
-        "Engine",
-        "notify, history, doctor; topic alerts",
-    ),
-    "notify": Command(
-        "notify", "List and test rules for notices", "Engine", "notices, config; topic alerts"
-    ),
-    "stats": Command(
-        "stats", "Show counts, durations and delays of runs", "Engine", "history, metrics"
-    ),
-    "metrics": Command(
-        "metrics", "Print metrics for Prometheus", "Engine", "stats; topic monitoring"
-    ),
-    "doctor": Command(
-        "doctor",
-        "Find problems and explain how to fix them",
-        "Engine",
-        "status, why; topics recovery, damage, clock",
-    ),
-    "backup": Command(
-        "backup", "Copy the database while it is in use", "Engine", "restore, export; topic backups"
-    ),
-    "restore": Command(
-        "restore", "Replace the database with a backup", "Engine", "backup; topics backups, damage"
-    ),
-    "migrate": Command(
-        "migrate", "Copy the database to another store", "Engine", "backup; topic backups"
-    ),
-    "prune": Command(
-        "prune", "Remove old runs and output", "Engine", "config, backup; topic backups"
-    ),
-    "config": Command("config_", "Show and check settings", "Engine", "topic settings"),
-    "check": Command(
-        "check",
-        "Explain a trigger and list its next times",
-        "Help",
-        "add, next; topics triggers, syntax",
-    ),
-    "completion": Command("completion", "Print a completion script for your shell", "Help", "help"),
-    "self": Command("self_", "Show or remove this program", "Help", "config"),
-    "demo": Command("demo", "Show edgecron with a temporary database", "Help", "tui, add"),
+_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Schedules": {
+        "add": ("Add a schedule", "edit, check; topics triggers, policies, retries, jobs"),
+        "edit": ("Change a schedule", "show, undo; topics triggers, policies, retries"),
+        "rm": ("Remove schedules", "undo, pause"),
+        "undo": ("Undo changes of schedules", "show, rm, edit"),
+        "list": ("List schedules, their next and last runs", "show, next, stats"),
+        "show": ("Show one schedule or one run", "why, history, list"),
+        "env": (
+            "Show and compare the environment of a job",
+            "show, run; topics environment, secrets",
+        ),
+        "pause": ("Pause schedules", "resume, reschedule"),
+        "resume": ("Resume paused schedules", "pause, run"),
+        "reschedule": ("Move the next run to another time", "next, pause, run"),
+        "apply": ("Create and change schedules from a TOML file", "export, edit; topic toml"),
+        "export": ("Write schedules as a TOML file", "apply, backup; topic toml"),
+        "import": ("Import a crontab", "export, apply; topics cron, anacron"),
+        "scan": (
+            "List schedules of cron, systemd and launchd",
+            "adopt, import; topics moving, cron, systemd",
+        ),
+        "adopt": (
+            "Move schedules of cron and systemd to edgecron",
+            "scan, import; topics moving, recovery",
+        ),
+    },
+    "Runs": {
+        "next": ("List the next runs", "simulate, list, check, reschedule"),
+        "simulate": ("Show what schedules would do", "next, check, stats; topic toml"),
+        "run": ("Run a schedule now", "logs, history, cancel; topics jobs, environment"),
+        "backfill": ("Run missed times of the past", "history, why, run; topic policies"),
+        "history": ("List past and skipped runs", "show, logs, why, stats"),
+        "logs": ("Print the output of a run", "history, show, run"),
+        "why": ("Explain why a schedule ran or did not", "show, history, next; topic clock"),
+        "cancel": ("Cancel queued and running runs", "pause, history"),
+    },
+    "Engine": {
+        "daemon": (
+            "Run the engine in the foreground",
+            "service, status, config; topics recovery, http, scripts",
+        ),
+        "service": ("Install the engine as a service", "daemon, status; topic systemd"),
+        "tui": ("Open the dashboard", "status, list; topic remote"),
+        "mcp": ("Serve tools for AI assistants", "topic assistants"),
+        "status": ("Show engines and active runs", "doctor, why, stats"),
+        "notices": (
+            "List notices and whether they were sent",
+            "notify, history, doctor; topic alerts",
+        ),
+        "notify": ("List and test rules for notices", "notices, config; topic alerts"),
+        "stats": ("Show counts, durations and delays of runs", "history, metrics"),
+        "metrics": ("Print metrics for Prometheus", "stats; topic monitoring"),
+        "doctor": (
+            "Find problems and explain how to fix them",
+            "status, why; topics recovery, damage, clock",
+        ),
+        "backup": ("Copy the database while it is in use", "restore, export; topic backups"),
+        "restore": ("Replace the database with a backup", "backup; topics backups, damage"),
+        "migrate": ("Copy the database to another store", "backup; topic backups"),
+        "prune": ("Remove old runs and output", "config, backup; topic backups"),
+        "config": ("Show and check settings", "topic settings"),
+    },
+    "Help": {
+        "check": (
+            "Explain a trigger and list its next times",
+            "add, next; topics triggers, syntax",
+        ),
+        "completion": ("Print a completion script for your shell", "help"),
+        "self": ("Show or remove this program", "config"),
+        "demo": ("Show edgecron with a temporary database", "tui, add"),
+    },
+}
+# Modules that would hide a name of Python or of this room end with an underscore.
+_UNDERSCORED = ("config", "env", "import", "list", "mcp", "next", "run", "self")
+COMMANDS = {
+    name: Command(f"{name}_" if name in _UNDERSCORED else name, summary, group, see)
+    for group, commands in _GROUPS.items()
+    for name, (summary, see) in commands.items()
 }
 # They work with the database of this machine only.
 LOCAL_COMMANDS = frozenset({
@@ -181,22 +138,6 @@ _VALUES = {
     "--color": "--color never",
     "--config": "--config none",
 }
-
-# What people say instead, because other programs call it so.
-OTHER_WORDS = {
-    "remove": "rm", "delete": "rm", "del": "rm", "ls": "list", "log": "logs", "output": "logs",
-    "start": "daemon", "serve": "daemon", "engine": "daemon", "create": "add", "new": "add",
-    "change": "edit", "stop": "pause", "unpause": "resume", "trigger": "run", "info": "show",
-    "dump": "backup", "save": "backup", "recover": "restore", "explain": "why", "unremove": "undo",
-    "undelete": "undo", "restart": "run", "rerun": "run",
-    "postpone": "reschedule", "defer": "reschedule", "settings": "config", "kill": "cancel",
-    "abort": "cancel", "enable": "resume", "disable": "pause", "suspend": "pause", "tail": "logs",
-    "runs": "history", "jobs": "list", "ps": "status", "top": "status", "rename": "edit",
-    "validate": "check", "prometheus": "metrics", "load": "apply", "version": "--version",
-    "uninstall": "self", "systemd": "service", "install": "service", "dashboard": "tui",
-    "changes": "undo", "revisions": "undo", "statistics": "stats", "trend": "stats",
-}  # fmt: skip
-
 
 USAGE = "edgecron [global options] COMMAND ..."
 EVERYDAY = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable
 from itertools import takewhile
 from shlex import join, quote
@@ -11,70 +12,20 @@ from typing import NoReturn
 from edgecron.base.checks import suggest
 from edgecron.base.errors import UsageError
 from edgecron.base.window_texts import split_once_in
-from edgecron.cli.commands import COMMANDS, OTHER_WORDS
+from edgecron.cli.commands import COMMANDS
+from edgecron.cli.files import read_text
 from edgecron.cli.topics import OTHER_TOPICS, TOPICS
-from edgecron.client.remote_server import DEFAULT_PLACE
 from edgecron.formats.option_texts import is_words
 from edgecron.model.options import OPTIONS, OptionType
 
 _ALIKE = 0.75  # of two options without their dashes: jsn is json, time is not timeout
 _MACROS = ("hourly", "daily", "weekly", "monthly", "yearly")  # of cron texts
-# Options that people write instead; the first one that the command has is suggested.
+_WORDS: dict[str, dict[str, str]] = tomllib.loads(read_text("texts/words.toml"))
+OTHER_WORDS = {word: name for name, words in _WORDS["commands"].items() for word in words.split()}
 _OTHER_OPTIONS = {
-    other: options.split()
-    for words, options in {
-        "time when date": "--at",
-        f"schedule {' '.join(_MACROS)}": "--cron",
-        "interval period repeat": "--every",
-        "boot reboot startup": "--on-boot",
-        "demand manual": "--on-demand",
-        "depends": "--after",
-        "timezone zone": "--tz",
-        "start begin": "--from --since",
-        "end": "--until",
-        "dir directory folder workdir chdir": "--cwd",
-        "environment": "--env",
-        "retry": "--retries",
-        "desc comment": "--description",
-        "concurrency parallel": "--max-running",
-        "limit count number lines tail head": "-n",
-        "force": "--yes",
-        "fix": "--repair",
-        "format": "--json",
-        "days": "--since",
-        "older": "--history-age",
-        "keep": "--history-count",
-        "database": "--db",
-        "v": "--version",
-    }.items()
-    for other in words.split()
+    word: options.split() for words, options in _WORDS["options"].items() for word in words.split()
 }
-_FOREGROUND = "it stays in the foreground: edgecron daemon &, or edgecron service install"
-# What people write first by habit: a command, or a command and its option, and what to write.
-_HABITS = {
-    "-e": "edgecron edit NAME",
-    "-l": "edgecron list",
-    "start": "the engine: edgecron daemon; a job: edgecron run NAME",
-    "stop": "a schedule: edgecron pause NAME; a run: edgecron cancel RUN",
-    "add --command": "write the command after --, or give a line to --shell",
-    "add --name": "the name comes first: edgecron add NAME",
-    "config set": "edit the file that this names: edgecron config path",
-    "daemon -d": _FOREGROUND,
-    "daemon --background": _FOREGROUND,
-    "daemon --port": f"give it to --http: --http {DEFAULT_PLACE}",
-    "daemon start": _FOREGROUND,
-    "edit --disable": "edgecron pause NAME",
-    "edit --enable": "edgecron resume NAME",
-    "history --failed": "--status failed",
-    "history --schedule": "edgecron history NAME",
-    "import --dry-run": "try it on another database first: --db /tmp/try.db",
-    "list --status": "--failed",
-    "simulate --days": '--to "in 30d"',
-    "service restart": "systemctl --user restart edgecron; for the machine, without --user",
-    "service start": "edgecron service install, which also starts it",
-    "service stop": "systemctl --user stop edgecron; for the machine, without --user",
-    "pause --for": '--until "in 2h"',
-}
+_HABITS = _WORDS["habits"]
 _CLOCK = re.compile(r"\d{1,2}:\d\d\S*", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|[a-z]+", re.ASCII | re.IGNORECASE)
 # Commands that replace or remove things, and how alike a word must be to mean one of them.

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from edgecron.cli.commands import COMMANDS, OTHER_WORDS
+from edgecron.cli.commands import COMMANDS
+from edgecron.cli.suggestions import OTHER_WORDS
 from edgecron.cli.topics import OTHER_TOPICS, TOPICS, format_topic, read_topic
 from edgecron.views.phrases import display_width
 from tests.support.cli import Edgecron

@@ -39,6 +39,7 @@ TEXTS = {
     "systemd-strict-root.conf",
     "systemd-strict.conf",
     "systemd.service",
+    "words.toml",
 }
 FOR_CONTRIBUTORS = {"edgecron/ARCHITECTURE.md"}
 ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
@@ -65,6 +66,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     others = {name for name in package if not name.endswith(".py")}
     migrations = {f"edgecron/store/sqlite/migrations/{name}" for name in SCRIPTS}
     topics = {f"edgecron/cli/topics/{name}.md" for name in TOPICS}
+    topics.add("edgecron/cli/topics/topics.toml")
     texts = {f"edgecron/cli/texts/{name}" for name in TEXTS}
     assert others == migrations | topics | texts | DATA
 
