@@ -102,7 +102,7 @@ class PollAgain:
 Handler = Callable[["Client", ApiRequest], Answer | PollAgain]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter of a query, or a header. If `is_repeated`, it can be given several times."""
 

@@ -148,7 +148,7 @@ def _describe(name: str) -> Operation:
     elif answer == {"type": "null"}:
         answer = {"type": "object"}
     return Operation(
-        name=_camel(name),
+        name=camel(name),
         words=asked.words.rstrip("."),
         tag=resource.tag,
         words_of_path={word: asked.parameters[key].shape for word, key in words.items()},
@@ -160,7 +160,8 @@ def _describe(name: str) -> Operation:
     )
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """Return a name of Python as the OpenAPI document writes it: `list_runs`, `listRuns`."""
     first, *rest = name.split("_")
     return "".join([first, *(word.capitalize() for word in rest)])
 

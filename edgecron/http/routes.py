@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from edgecron.client.plain_forms import INSTANT, Shape
@@ -12,148 +13,133 @@ from edgecron.http.answer_objects import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATC
 from edgecron.http.document_schema import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
 from edgecron.http.messages import JSON, MERGE_PATCH, Handler, Operation, Parameter, Route
 from edgecron.http.request_checks import RUN_ID, SWITCH
+from edgecron.http.resources import camel
 from edgecron.model.choices import Cause, Status
 
-_ALL = f"{API}/schedules"
-_ONE = f"{API}/schedules/{{name}}"
-_RUN = f"{API}/runs/{{id}}"
+_TIME: Shape = {**INSTANT, "format": "date-time"}
+_SHORT: Shape = {"type": "string", "maxLength": 200}
+_BEFORE = Parameter("before", RUN_ID, "runs older than this one")
+_SINCE = Parameter(
+    "since", _TIME, "only runs that started at this time or later; for others their plan time"
+)
+_UNTIL = Parameter("until", _TIME, "only runs that started before this time")
+_FORMER = Parameter("former", SWITCH, "runs of removed schedules of this name, too (false)")
+_CHOICE = (
+    Parameter(
+        "word",
+        {"type": "string", "minLength": 1, "maxLength": 200},
+        "those with this word in name, group, description or job",
+        is_repeated=True,
+    ),
+    Parameter("group", _SHORT, "those of a group"),
+    Parameter("failed", SWITCH, "those whose last run failed (false)"),
+    Parameter("paused", SWITCH, "those that are paused (false)"),
+)
+_FILTER = Parameter(
+    "filter",
+    {"type": "string", "maxLength": 1000},
+    "only schedules that match this filter, such as group:disk, as in the dashboard",
+)
+_SKIP = Parameter(
+    "skip",
+    {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
+    "skip this number of them (0)",
+)
+_SCHEDULE = Parameter("schedule", NAME, "only runs of this schedule")
+_AFTER = Parameter("after", NAME, "those whose names come after this one")
+_AT = Parameter("at", _TIME, "this time instead of the last run and the next one")
+_COUNTED_SINCE = Parameter("since", _TIME, "count from this time on (7 days ago)")
+_TREND = Parameter("trend", SWITCH, "compare with the month before (false)")
+_LAST_EVENT = Parameter(
+    "Last-Event-ID",
+    {"type": "string", "pattern": r"^(end|[0-9]{1,18})$"},
+    "send only events after this one",
+)
 
 
 def _limit(default: int, most: int) -> Parameter:
     shape: Shape = {"type": "integer", "minimum": 1, "maximum": most, "default": default}
-    return Parameter(name="limit", shape=shape, words=f"at most this number ({default})")
+    return Parameter("limit", shape, f"at most this number ({default})")
 
 
-_BEFORE = Parameter(name="before", shape=RUN_ID, words="runs older than this one")
-_CAUSE = Parameter(
-    name="cause",
-    shape={"type": "string", "enum": list(Cause)},
-    words="only runs with these causes",
-    is_repeated=True,
-)
-_TIME: Shape = {**INSTANT, "format": "date-time"}
-_SINCE = Parameter(
-    name="since",
-    shape=_TIME,
-    words="only runs that started at this time or later; for others their plan time",
-)
-_UNTIL = Parameter(
-    name="until",
-    shape=_TIME,
-    words="only runs that started before this time",
-)
-_FORMER = Parameter(
-    name="former", shape=SWITCH, words="runs of removed schedules of this name, too (false)"
-)
-_CHOICE = (
-    Parameter(
-        name="word",
-        shape={"type": "string", "minLength": 1, "maxLength": 200},
-        words="those with this word in name, group, description or job",
-        is_repeated=True,
-    ),
-    Parameter(name="group", shape={"type": "string", "maxLength": 200}, words="those of a group"),
-    Parameter(name="failed", shape=SWITCH, words="those whose last run failed (false)"),
-    Parameter(name="paused", shape=SWITCH, words="those that are paused (false)"),
-)
-_VIEW = Parameter(
-    name="view",
-    shape={"type": "string", "enum": list(View)},
-    words="`list`: the fields of list --json; `record`: all fields (list)",
-)
-_FILTER = Parameter(
-    name="filter",
-    shape={"type": "string", "maxLength": 1000},
-    words="only schedules that match this filter, such as group:disk, as in the dashboard",
-)
-_SKIP = Parameter(
-    name="skip",
-    shape={"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
-    words="skip this number of them (0)",
-)
-_STATUS = Parameter(
-    name="status",
-    shape={"type": "string", "enum": list(Status)},
-    words="only runs with these statuses",
-    is_repeated=True,
-)
-_SCHEDULE = Parameter(name="schedule", shape=NAME, words="only runs of this schedule")
-_AFTER = Parameter(name="after", shape=NAME, words="those whose names come after this one")
+def _choice(name: str, words: str, choices: type[StrEnum], *, is_repeated: bool) -> Parameter:
+    shape: Shape = {"type": "string", "enum": list(choices)}
+    return Parameter(name, shape, words, is_repeated=is_repeated)
 
 
-_AT = Parameter(name="at", shape=_TIME, words="this time instead of the last run and the next one")
-_COUNTED_SINCE = Parameter(name="since", shape=_TIME, words="count from this time on (7 days ago)")
-_TREND = Parameter(name="trend", shape=SWITCH, words="compare with the month before (false)")
-_LAST_EVENT = Parameter(
-    name="Last-Event-ID",
-    shape={"type": "string", "pattern": r"^(end|[0-9]{1,18})$"},
-    words="send only events after this one",
+_STATUS = _choice("status", "only runs with these statuses", Status, is_repeated=True)
+_CAUSE = _choice("cause", "only runs with these causes", Cause, is_repeated=True)
+_VIEW = _choice(
+    "view",
+    "`list`: the fields of list --json; `record`: all fields (list)",
+    View,
+    is_repeated=False,
 )
+_OF_RUNS = (_limit(100, 1000), _BEFORE, _SINCE, _UNTIL, _STATUS, _CAUSE)
+# Of an answer with one schedule, or with a page.
+_HEADERS = {"Schedule": ("ETag",), "Schedules": ("Link",), "Runs": ("Link",)}
 
 
 def route(
-    method: str, path: str, handle: Handler, *, is_streamed: bool = False, **operation: Any
+    form: str,
+    handle: Handler,
+    *,
+    words: str,
+    name: str = "",
+    tag: str = "",
+    answer: str = "Schedule",
+    status: int = 200,
+    refusals: tuple[int, ...] = (404,),
+    is_streamed: bool = False,
+    **operation: Any,
 ) -> Route:
-    """Return a route with its operation."""
+    """Return a route with its operation. `form` is its method and path, as people write it.
+
+    `answer` is the schema of the usual answer, `status` its status. The default `name` is that of
+    the handler, the default `tag` the first word of the path.
+    """
+    method, path = form.split()
+    name, tag = name or camel(handle.__name__), tag or path.split("/")[1]
+    given = {"answers": {status: answer}, "answer_headers": _HEADERS.get(answer, ()), **operation}
     return Route(
         method=method,
-        path=path,
+        path=f"{API}{path}",
         handle=handle,
-        operation=Operation(**operation),
+        operation=Operation(name=name, words=words, tag=tag, refusals=refusals, **given),
         is_streamed=is_streamed,
     )
 
 
-_ACT: dict[str, Any] = {
-    "tag": "schedules",
-    "answers": {200: "Schedule"},
-    "answer_headers": ("ETag",),
-    "refusals": (404, 409, 422),
-}
 _SCHEDULES = (
     route(
-        "GET",
-        _ALL,
+        "GET /schedules",
         schedules.list_schedules,
-        name="listSchedules",
         words="Schedules, by name: the fields of list --json",
-        tag="schedules",
+        answer="Schedules",
         query=(_limit(100, 1000), _AFTER, *_CHOICE, _VIEW),
-        answers={200: "Schedules"},
-        answer_headers=("Link",),
+        refusals=(),
     ),
     route(
-        "POST",
-        _ALL,
+        "POST /schedules",
         schedules.post_schedule,
-        name="postSchedule",
         words="Make a schedule; one that exists already stays as it is",
-        tag="schedules",
+        status=201,
         body=NAMED_DOCUMENT,
         is_body_needed=True,
-        answers={201: "Schedule"},
         answer_headers=("ETag", "Location"),
         refusals=(409, 422),
     ),
     route(
-        "GET",
-        _ONE,
+        "GET /schedules/{name}",
         schedules.get_schedule,
-        name="getSchedule",
         words="All about a schedule: the fields of show --json, and its document",
-        tag="schedules",
         headers=(IF_NONE_MATCH,),
         answers={200: "Schedule", 304: ""},
-        answer_headers=("ETag",),
-        refusals=(404,),
     ),
     route(
-        "PUT",
-        _ONE,
+        "PUT /schedules/{name}",
         schedules.put_schedule,
-        name="putSchedule",
         words="Make a schedule, or replace its whole document",
-        tag="schedules",
         headers=(IF_MATCH, IF_NONE_MATCH),
         body=DOCUMENT,
         is_body_needed=True,
@@ -162,218 +148,171 @@ _SCHEDULES = (
         refusals=(409, 412, 422),
     ),
     route(
-        "PATCH",
-        _ONE,
+        "PATCH /schedules/{name}",
         schedules.patch_schedule,
-        name="patchSchedule",
         words="Change what is given of a schedule; null clears a key",
-        tag="schedules",
         headers=(IF_MATCH, IF_NONE_MATCH),
         body=PATCH,
         body_types=(MERGE_PATCH, JSON),
         is_body_needed=True,
-        answers={200: "Schedule"},
         answer_headers=("ETag", "Edgecron-Note"),
         refusals=(404, 409, 412, 422),
     ),
     route(
-        "DELETE",
-        _ONE,
+        "DELETE /schedules/{name}",
         schedules.delete_schedule,
-        name="deleteSchedule",
         words="Remove a schedule: its queued runs are cancelled, its running runs finish",
-        tag="schedules",
         headers=(IF_MATCH, IF_NONE_MATCH),
         answers={204: ""},
+        answer_headers=(),
         refusals=(404, 409, 412),
     ),
     route(
-        "POST",
-        f"{_ONE}/fire",
+        "POST /schedules/{name}/fire",
         schedules.fire,
-        name="fire",
         words="Run it now or later, in each of its scopes; its next time does not change",
-        tag="schedules",
+        answer="Fired",
+        status=202,
         headers=(IDEMPOTENCY_KEY,),
         body=schedules.FIRE,
-        answers={202: "Fired"},
         answer_headers=("Location",),
         refusals=(404, 409, 422),
     ),
     route(
-        "POST",
-        f"{_ONE}/pause",
+        "POST /schedules/{name}/pause",
         schedules.pause,
-        name="pause",
         words="Pause a schedule, without end or until a time",
         body=schedules.PAUSE,
-        **_ACT,
+        refusals=(404, 409, 422),
     ),
     route(
-        "POST",
-        f"{_ONE}/resume",
+        "POST /schedules/{name}/resume",
         schedules.resume,
-        name="resume",
         words="Resume a schedule; the times passed while it was paused are one skipped run",
-        **_ACT,
+        refusals=(404, 409, 422),
     ),
     route(
-        "POST",
-        f"{_ONE}/reschedule",
+        "POST /schedules/{name}/reschedule",
         schedules.reschedule,
-        name="reschedule",
         words="Move its next run to another time, once",
         body=schedules.RESCHEDULE,
         is_body_needed=True,
-        **_ACT,
+        refusals=(404, 409, 422),
     ),
     route(
-        "POST",
-        f"{_ONE}/restore",
+        "POST /schedules/{name}/restore",
         schedules.restore,
-        name="restore",
         words="Restore a removed schedule with its history; it runs from now on, unless paused",
-        **_ACT,
+        refusals=(404, 409, 422),
     ),
     route(
-        "GET",
-        f"{_ONE}/runs",
+        "GET /schedules/{name}/runs",
         runs.list_runs,
         name="listRunsOfSchedule",
         words="Runs of a schedule, newest first: the fields of history --json",
         tag="runs",
-        query=(_limit(100, 1000), _BEFORE, _SINCE, _UNTIL, _STATUS, _CAUSE, _FORMER),
-        answers={200: "Runs"},
-        answer_headers=("Link",),
-        refusals=(404,),
+        answer="Runs",
+        query=(*_OF_RUNS, _FORMER),
     ),
     route(
-        "GET",
-        f"{_ONE}/why",
+        "GET /schedules/{name}/why",
         runs.get_why,
         name="why",
         words="Why a schedule ran, did not run, or will not run: the fields of why --json",
-        tag="schedules",
+        answer="Why",
         query=(_AT,),
-        answers={200: "Why"},
         refusals=(404, 422),
     ),
     route(
-        "GET",
-        f"{_ONE}/stats",
+        "GET /schedules/{name}/stats",
         runs.get_stats,
         name="statsOfSchedule",
         words="Counts, durations and delays of the runs of a schedule: the fields of stats --json",
-        tag="schedules",
+        answer="Stats",
         query=(_COUNTED_SINCE, _TREND),
-        answers={200: "Stats"},
         refusals=(404, 422),
     ),
     route(
-        "GET",
-        f"{_ONE}/next",
+        "GET /schedules/{name}/next",
         runs.list_next,
         name="listNextOfSchedule",
         words="Fires of a schedule to come: the fields of next --json",
         tag="next",
+        answer="Fires",
         query=(_limit(10, 1000),),
-        answers={200: "Fires"},
         refusals=(404, 422),
     ),
 )
 _RUNS = (
     route(
-        "GET",
-        f"{API}/runs",
+        "GET /runs",
         runs.list_runs,
-        name="listRuns",
         words="Runs, newest first: the fields of history --json",
-        tag="runs",
-        query=(_limit(100, 1000), _BEFORE, _SINCE, _UNTIL, _STATUS, _CAUSE, _SCHEDULE, _FORMER),
-        answers={200: "Runs"},
-        answer_headers=("Link",),
-        refusals=(404,),
+        answer="Runs",
+        query=(*_OF_RUNS, _SCHEDULE, _FORMER),
     ),
     route(
-        "GET",
-        _RUN,
+        "GET /runs/{id}",
         runs.get_run,
-        name="getRun",
         words="A run: the fields of history --json",
-        tag="runs",
-        answers={200: "Run"},
-        refusals=(404,),
+        answer="Run",
     ),
     route(
-        "GET",
-        f"{_RUN}/why",
+        "GET /runs/{id}/why",
         runs.get_why_of_run,
         name="whyRun",
         words="Why a run ran or did not run: the fields of why --json",
-        tag="runs",
-        answers={200: "Why"},
-        refusals=(404,),
+        answer="Why",
     ),
     route(
-        "GET",
-        f"{API}/stats",
+        "GET /stats",
         runs.get_stats,
         name="stats",
         words="Counts, durations and delays of runs by schedule: the fields of stats --json",
         tag="runs",
+        answer="Stats",
         query=(_COUNTED_SINCE, _TREND, _SCHEDULE),
-        answers={200: "Stats"},
         refusals=(404, 422),
     ),
     route(
-        "POST",
-        f"{_RUN}/cancel",
+        "POST /runs/{id}/cancel",
         runs.cancel_run,
-        name="cancelRun",
         words="Cancel a run: a running one is ended, and its end is recorded a moment later",
-        tag="runs",
-        answers={202: "Run"},
+        answer="Run",
+        status=202,
         refusals=(404, 409),
     ),
     route(
-        "GET",
-        f"{_RUN}/output",
+        "GET /runs/{id}/output",
         runs.get_output,
-        name="getOutput",
-        is_streamed=True,
         words="Get the output of a run up to now, as far as it is kept. With Accept:"
         " text/event-stream, edgecron sends the output as the run prints it",
-        tag="runs",
+        answer="Output",
+        is_streamed=True,
         headers=(_LAST_EVENT,),
-        answers={200: "Output"},
-        refusals=(404,),
     ),
     route(
-        "GET",
-        f"{API}/next",
+        "GET /next",
         runs.list_next,
-        name="listNext",
         words="Fires to come, of all schedules or of some: the fields of next --json",
-        tag="next",
+        answer="Fires",
         query=(_limit(10, 10_000), _SKIP, _SCHEDULE, _FILTER),
         refusals=(404, 422),
-        answers={200: "Fires"},
     ),
 )
-_ABOUT = (
-    route(
-        "GET",
-        "/healthz",
-        runs.get_health,
+_HEALTH = Route(
+    method="GET",
+    path="/healthz",
+    handle=runs.get_health,
+    operation=Operation(
         name="getHealth",
         words="Whether the database answers, and whether an engine is running",
         tag="about",
         answers={200: "Health", 503: "Health"},
     ),
 )
-
 # Prometheus has its own formats, and no OpenAPI.
 _METRICS = Route(method="GET", path="/metrics", handle=runs.get_metrics)
 
 # `app` adds the resources of edgecron's own clients, and the OpenAPI document.
-ROUTES: tuple[Route, ...] = (*_SCHEDULES, *_RUNS, *_ABOUT, _METRICS)
+ROUTES: tuple[Route, ...] = (*_SCHEDULES, *_RUNS, _HEALTH, _METRICS)
