@@ -39,6 +39,7 @@ TEXTS = {
     "systemd-strict-root.conf",
     "systemd-strict.conf",
     "systemd.service",
+    "tools.toml",
     "words.toml",
 }
 FOR_CONTRIBUTORS = {"edgecron/ARCHITECTURE.md"}
