@@ -29,6 +29,8 @@ machines can reach the address, --token-file names the file with the token that 
 
 --until-eof ends the daemon when its stdin closes, so that it ends with the program that started it.
 
+As process 1 of a container, it forwards signals and reaps processes: it needs no other init.
+
 Under systemd (Type=notify) the daemon reports its state and feeds the watchdog. To set that up, use
 `edgecron service install`. `edgecron help scripts` lists the keys of the JSON log.
 """
@@ -52,6 +54,7 @@ from edgecron.base.units import format_instant
 from edgecron.cli.engine_hosting import (
     LINGER_MS,
     open_host,
+    run_as_init,
     stop_on_signals,
     watching_stdin,
 )
@@ -117,6 +120,12 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
+    if os.getpid() == 1:  # of a container, which has no other init
+        return run_as_init(lambda: _serve(cli, args))
+    return _serve(cli, args)
+
+
+def _serve(cli: Session, args: Namespace) -> int:
     is_json = cli.setting("limits.log_format", flag=args.log_format) == "json" or cli.is_json
     on_shutdown = OnShutdown(cli.setting("limits.on_shutdown", flag=args.on_shutdown))
     settings = EngineSettings(

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_FORWARDED = (*_STOPS, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_BY_KERNEL = 0x80  # SI_KERNEL (sigaction(2)): by a key of the terminal, not by kill()
 LINGER_MS = 5_000  # how long a second Ctrl-C can still end the runs that the engine leaves
 
 
@@ -54,6 +56,40 @@ def open_host(
             f"no engine can run beside database {database}: {os_words(error)}",
             hint="check the folder's owner, mode and space",
         ) from error
+
+
+def run_as_init(serve: Callable[[], int]) -> int:
+    """Serve in a child, as the first process of a container: return the child's exit code.
+
+    Forwards signals to it and reaps the processes that the kernel gives to process 1, such as those
+    that `docker exec` leaves behind. Nothing else would reap them (pid_namespaces(7)).
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED, signal.SIGCHLD})
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return serve()
+    while True:
+        found = signal.sigwaitinfo({*_FORWARDED, signal.SIGCHLD})
+        if found.si_signo != signal.SIGCHLD:
+            # A key of the terminal has reached the child, too.
+            if found.si_code != _BY_KERNEL:
+                os.kill(child, found.si_signo)
+            continue
+        code = _reap(child)
+        if code is not None:
+            return code
+
+
+def _reap(child: int) -> int | None:
+    """Reap all processes that have ended; return the exit code of the child if it has."""
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return None
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
 
 
 def stop_on_signals(
