@@ -41,6 +41,11 @@ def check_seconds(
     check_range(what, value, 0, most)
 
 
+def is_name(name: str) -> bool:
+    """Whether `check_name` accepts a name."""
+    return _NAME.fullmatch(name) is not None and not name.isdigit()
+
+
 def check_name(name: str, *, what: str) -> None:
     """Raise InvalidName unless the name is 1 to 128 ASCII letters, digits, `_`, `-`, `.`.
 
@@ -48,7 +53,7 @@ def check_name(name: str, *, what: str) -> None:
     """
     if not isinstance(name, str):
         raise InvalidName(f"{what} is {name!r:.60}, expected text", hint="such as 'nightly'")
-    if _NAME.fullmatch(name) is None or name.isdigit():
+    if not is_name(name):
         shown = ascii(name) if len(name) <= 140 else f"{name[:60]!a}... ({len(name)} long)"
         near = re.sub(r"[^A-Za-z0-9_.-]+", "-", name[:140]).strip("-_.")
         is_usable = " " in name and _NAME.fullmatch(near) is not None and not near.isdigit()

@@ -6,7 +6,8 @@
     edgecron daemon --schedules /etc/edgecron/schedules.toml
     edgecron daemon --http 0.0.0.0:8745 --token-file ~/.edgecron-token
 
-Several engines can share a database; each due time runs once. If you do not give an option, the
+Several engines can share a database; each due time runs once. --label gives this machine a label
+for schedules with --on label:SITE: see `edgecron help machines`. If you do not give an option, the
 [limits] of the configuration apply: see `edgecron config show limits`.
 
 Signals: TERM, INT (Ctrl-C) and, without --schedules, HUP end the daemon after the current step.
@@ -46,6 +47,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgecron.base.checks import check_name
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import UsageError
 from edgecron.base.files import read_token
@@ -102,6 +104,12 @@ def add_arguments(parser: Parser) -> None:
         action="append",
     )
     add_http_argument(parser)
+    parser.add_argument(
+        "--label",
+        action="append",
+        metavar="SITE",
+        help="take schedules with --on label:SITE; may be repeated",
+    )
     advanced = parser.add_argument_group(ADVANCED)
     advanced.add_argument(
         "--burst", metavar="N", help="start at most N runs per second (default: no limit)"
@@ -129,6 +137,7 @@ def _serve(cli: Session, args: Namespace) -> int:
     is_json = cli.setting("limits.log_format", flag=args.log_format) == "json" or cli.is_json
     on_shutdown = OnShutdown(cli.setting("limits.on_shutdown", flag=args.on_shutdown))
     settings = EngineSettings(
+        labels=_labels(cli, args),
         max_running=cli.setting("limits.max_running", flag=args.max_running),
         burst=cli.setting("limits.burst", flag=args.burst),
         on_shutdown=on_shutdown,
@@ -174,6 +183,12 @@ def _serve(cli: Session, args: Namespace) -> int:
         host.close()
         _let_go_of_log()
     return 0
+
+
+def _labels(cli: Session, args: Namespace) -> tuple[str, ...]:
+    for label in args.label or ():
+        check_name(label, what="--label")
+    return tuple(args.label or cli.setting("daemon.labels"))
 
 
 def _files_at_start(cli: Session, paths: tuple[str, ...]) -> ScheduleFiles:

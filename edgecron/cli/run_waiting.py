@@ -6,6 +6,7 @@ executes this one run. The claim of the run's row decides which engine gets it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -17,7 +18,8 @@ from edgecron.client.engine_words import absence_words, stalled_engine_words
 from edgecron.client.sentences import end_words, find_active, queued_words
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status, WaitsFor
-from edgecron.views.phrases import runner_words
+from edgecron.model.engine import ANYWHERE
+from edgecron.views.phrases import no_engine_words, place_words, runner_words, start_words
 from edgecron.views.schedule_words import removal_words
 
 if TYPE_CHECKING:
@@ -284,10 +286,16 @@ def refuse_without_engine(cli: Session, schedule: Schedule, *, is_as_scheduled: 
 
     A run on the machine of a server needs one, and so does a run as scheduled.
     """
-    url = cli.remote_url()
-    if (url is None and not is_as_scheduled) or _has_engine(cli, schedule):
+    url, queue = cli.remote_url(), schedule.spec.placed_queue
+    can_run_here = schedule.spec.policies.on in (ANYWHERE, os.uname().nodename)
+    if (url is None and not is_as_scheduled and can_run_here) or _has_engine(cli, schedule):
         return
-    daemon = cli.command("daemon")
+    daemon = cli.command(start_words(queue))
+    if not can_run_here:
+        raise NotSupported(
+            f"{schedule.name} only runs{place_words(queue)}, and {no_engine_words(queue)}",
+            hint=f"start one{place_words(queue)}: {daemon}; without --wait, the run starts then",
+        )
     if url is not None:
         raise NotSupported(
             f"no engine is running on the machine of {url},"
@@ -302,4 +310,4 @@ def refuse_without_engine(cli: Session, schedule: Schedule, *, is_as_scheduled: 
 
 def _has_engine(cli: Session, schedule: Schedule) -> bool:
     """Return whether a running engine takes runs of a schedule."""
-    return cli.client().has_engine(schedule.spec.queue, offer=schedule.offer)
+    return cli.client().has_engine(schedule.spec.placed_queue, offer=schedule.offer)

@@ -28,13 +28,21 @@ from edgecron.client.engine_health import EngineHealth, EngineState, find_holder
 from edgecron.client.engine_words import absence_words
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import COMMAND_QUEUE, Status
+from edgecron.model.engine import base_of
 from edgecron.model.schedule import Schedule
 from edgecron.planning.corrections import ClockState, resolve_margin_ms
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.runner import THREADS
 from edgecron.supervisor.state_files import lock_path
-from edgecron.views.phrases import count_words, named_words, runner_words
+from edgecron.views.phrases import (
+    count_words,
+    named_words,
+    no_engine_words,
+    place_words,
+    runner_words,
+    start_words,
+)
 from edgecron.views.schedule_words import behind_words, removal_words
 from edgecron.views.times import clock_set_words
 
@@ -175,7 +183,7 @@ def check_engines(
     waiting = client.store.count_waiting()
     absent: dict[tuple[str, bool], list[Schedule]] = {}  # by queue, and whether it has vanished
     for schedule in schedules:
-        queue = schedule.spec.queue
+        queue = schedule.spec.placed_queue
         if schedule.vanished_at is not None:
             absent.setdefault((queue, True), []).append(schedule)
             continue
@@ -255,9 +263,14 @@ def _judge(state: EngineState, states: Sequence[EngineState], *, command: Comman
 
 def _none_at_work(queue: str, count: int, *, is_any_alive: bool, command: Command) -> Finding:
     wait = f"{count} schedule waits" if count == 1 else f"{count} schedules wait"
-    if queue == COMMAND_QUEUE:
-        none = "all engines are stopping" if is_any_alive else "no engine is running"
-        return warning("engines", f"{none}, and {wait}", hint=f"start one: {command('daemon')}")
+    if base_of(queue) == COMMAND_QUEUE:
+        is_stopping = is_any_alive and queue == COMMAND_QUEUE
+        none = "all engines are stopping" if is_stopping else no_engine_words(queue)
+        return warning(
+            "engines",
+            f"{none}, and {wait}",
+            hint=f"start one{place_words(queue)}: {command(start_words(queue))}",
+        )
     return warning(
         "engines",
         f"{runner_words(queue)} is not running, and {wait}",

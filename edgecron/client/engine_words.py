@@ -7,7 +7,8 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Protocol
 
 from edgecron.model.choices import COMMAND_QUEUE
-from edgecron.views.phrases import runner_words
+from edgecron.model.engine import base_of
+from edgecron.views.phrases import no_engine_words, place_words, runner_words, start_words
 from edgecron.views.schedule_words import removal_words
 from edgecron.views.times import distance, near_time
 
@@ -26,9 +27,9 @@ def absence_words(
     `the program 'app' is not running and will run it when it starts`. `them` names the schedule,
     `since` the time at which it vanished.
     """
-    queue = schedule.spec.queue
-    if queue == COMMAND_QUEUE:
-        return "no engine is running"
+    queue = schedule.spec.placed_queue
+    if base_of(queue) == COMMAND_QUEUE:
+        return no_engine_words(queue)
     runner = runner_words(queue)
     if schedule.vanished_at is not None and since is not None:
         return f"{runner} has not declared {them} since {since}, so nothing runs {them}"
@@ -47,7 +48,8 @@ def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: da
         since = f"{time} ({distance(schedule.vanished_at, now)})"
     words = absence_words(front.client(), schedule, since=since)
     if schedule.spec.queue == COMMAND_QUEUE:
-        return f"{words}; start one: {front.command('daemon')}"
+        start = front.command(start_words(schedule.spec.placed_queue))
+        return f"{words}; start one{place_words(schedule.spec.placed_queue)}: {start}"
     if schedule.vanished_at is not None:
         return f"{words}; {removal_words(schedule.name, command=front.command)}"
     return words
@@ -55,7 +57,7 @@ def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: da
 
 def find_living(client: Client, schedule: Schedule | None) -> list[EngineState]:
     """Return the living engines that take a schedule (None: a command), stalled ones included."""
-    queue = COMMAND_QUEUE if schedule is None else schedule.spec.queue
+    queue = COMMAND_QUEUE if schedule is None else schedule.spec.placed_queue
     offer = None if schedule is None else schedule.offer
     return [one for one in client.engines() if one.is_alive and one.info.takes(queue, offer)]
 

@@ -69,7 +69,7 @@ class Outlooks(ScheduleChanges, Runs):
         unmet_note = None if stored.unmet is None else find_note(machine, stored.unmet)
         machine.forget_bus()
         is_full = stored.is_group_full
-        has_engine = self.has_engine(schedule.spec.queue, offer=schedule.offer)
+        has_engine = self.has_engine(schedule.spec.placed_queue, offer=schedule.offer)
         skipped = store.find_executions(
             schedule_id=schedule.id, statuses=(Status.SKIPPED,), limit=1
         ).runs

@@ -33,6 +33,9 @@ from edgecron.views.phrases import (
     is_overdue,
     moved_words,
     next_words,
+    no_engine_words,
+    place_words,
+    start_words,
     status_words,
     waiting_words,
     windows_words,
@@ -255,7 +258,7 @@ def verdict_sentences(
 def _engine_words(front: FrontEnd, found: Explanation, *, zone: tzinfo, now: datetime) -> list[str]:
     """Say which missing engine or untrusted clock holds a fire."""
     client, schedule = front.client(), found.schedule
-    if not client.has_engine(schedule.spec.queue, offer=schedule.offer):
+    if not client.has_engine(schedule.spec.placed_queue, offer=schedule.offer):
         return [_sentence(absence_advice(front, found.schedule, zone=zone, now=now))]
     if not client.is_clock_trusted():
         return [f"This machine's clock can't be trusted; see {front.command('doctor')}."]
@@ -357,7 +360,9 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
     if not states and schedule is not None and schedule.spec.queue != COMMAND_QUEUE:
         return f"{words}, and {absence_words(client, schedule)}"
     if not states:
-        return f"{words}, and no engine is running; start one: {front.command('daemon')}"
+        queue = COMMAND_QUEUE if schedule is None else schedule.spec.placed_queue
+        start = f"start one{place_words(queue)}: {front.command(start_words(queue))}"
+        return f"{words}, and {no_engine_words(queue)}; {start}"
     if all(state.is_stalled for state in states):
         return f"{words}, and {stalled_words(states)}; see {front.command('doctor')}"
     queued = [other for other in before if other.status is Status.QUEUED]

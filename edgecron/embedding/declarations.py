@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         needs_deadline: Duration
         while_needs: str | Sequence[str]
         while_lost: Literal["end", "suspend"]
+        on: str
         keep_awake: bool
         wake: bool
         durability: Literal["full", "normal", "volatile"]

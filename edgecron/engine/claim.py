@@ -18,7 +18,7 @@ from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineSettings, Registration
 from edgecron.engine.runners import Runners
 from edgecron.model.choices import Reason, Status, WaitsFor
-from edgecron.model.engine import Offers
+from edgecron.model.engine import Offers, base_of
 from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.run import Claim, Outcome
 from edgecron.model.schedule import ScheduleSpec
@@ -147,6 +147,10 @@ class Claimer:
         self._events = core.events
         self._conditions = conditions
         self._burst = Burst(core.settings.burst)
+        queues = core.settings.queues
+        self._plain = tuple(queue for queue in queues if queue == base_of(queue))
+        self._placed = tuple(queue for queue in queues if queue != base_of(queue))
+        self._queues = queues  # the plain ones, and those with a placement that is used
         self._is_held_back = False  # the last claim started as many runs as the burst allows
         self._early: list[Claim] = []  # claimed before their time, and not started yet
         self._early_batches: list[ClaimBatch] = []  # these claims, since the last pass
@@ -168,8 +172,13 @@ class Claimer:
         return self._registration.offers
 
     def open_queues(self) -> tuple[str, ...]:
-        """The queues that can be claimed from now."""
-        return self._runners.open_queues(self._settings.queues)
+        """The queues that can be claimed from now: of those with a placement, the used ones."""
+        return self._runners.open_queues(self._queues)
+
+    def _find_queues(self) -> None:
+        """Read which placements have schedules: each queue costs statements in every pass."""
+        if self._placed:
+            self._queues = (*self._plain, *self._store.find_placed(self._placed))
 
     def claimant(self, decisions: Iterable[Decision | BootDecision] = ()) -> Claimant:
         """The engine as it claims now, with its limits and the facts that these fires need."""
@@ -211,6 +220,7 @@ class Claimer:
 
     def begin(self) -> None:
         """Begin a pass."""
+        self._find_queues()
         self._batches, self._early_batches = self._early_batches, []
         self.start_early()  # if trouble kept them from being started at their time
 

@@ -107,7 +107,9 @@ class EngineHost:
         callables = None if functions is None else functions.runner
         runners = Runners(self._start_runner, clock=clock, callables=callables)
         try:
-            machine = name_machine(self._state_dir) if isinstance(database, ServerUrl) else ""
+            machine = os.uname().nodename
+            if isinstance(database, ServerUrl):
+                machine = name_machine(self._state_dir)
             identity = EngineIdentity(os.urandom(8).hex(), os.getpid(), machine)
             self._files = EngineFiles(self._state_dir, identity.key)
             self._closers.append(self._files.close)

@@ -54,7 +54,8 @@ class EngineSettings:
     """How an engine works.
 
     Claims: `max_running` runs at the same time (None: 4 per core, at least 8), and at most `burst`
-    starts a second (None: no limit), from `queues`; with `only`, only that execution. Such an
+    starts a second (None: no limit), from `queues`, and from those placed on this machine or on one
+    of its `labels`; with `only`, only that execution. Such an
     engine adopts no supervisor, and its row names no queue. After `clock_wait_ms`, intervals go by
     a clock that can't be trusted (None: never). With `finds_subjects`, each event has its subject,
     which costs one read of the store. With `starts_on_time`, runs are claimed a moment before they
@@ -70,6 +71,7 @@ class EngineSettings:
     """
 
     queues: tuple[str, ...] = (COMMAND_QUEUE,)
+    labels: tuple[str, ...] = ()
     max_running: int | None = None
     burst: int | None = None
     only: int | None = None
@@ -99,12 +101,17 @@ class EngineSettings:
 class EngineIdentity(NamedTuple):
     """Which engine this is: `key` names its files beside the database.
 
-    `machine` is the one that it runs on; it matters only if engines of several share a database.
+    `machine` is the one that it runs on: the name of its host and, if engines of several machines
+    share a database, what `name_machine` adds. '' is none: the engine takes no placed schedules.
     """
 
     key: str
     pid: int
     machine: str = ""
+
+    @property
+    def host(self) -> str:
+        return self.machine.partition("/")[0]
 
 
 class Registration:

@@ -16,6 +16,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.engine.events import EventKind, EventReporter
 from edgecron.engine.other_engines import Adoption
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Durability, JobKind, Reason, Status
+from edgecron.model.engine import base_of
 from edgecron.model.run import Claim, Outcome, Reported, Stall
 from edgecron.planning.admission import Reserve
 from edgecron.store.contract import Watched, watched_of
@@ -378,7 +379,7 @@ class Runners:
         """The queues that can be claimed from: without a supervisor not that of commands."""
         if self.own.runner is not None:
             return queues
-        return tuple(queue for queue in queues if queue != COMMAND_QUEUE)
+        return tuple(queue for queue in queues if base_of(queue) != COMMAND_QUEUE)
 
     @property
     def adopted_ids(self) -> frozenset[str]:

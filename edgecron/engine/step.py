@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseUnusable, LeaseLost
-from edgecron.base.values import NamedTuple, dataclass
+from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.base.zones import one_local_zone
 from edgecron.engine.claim import Claimer, Core, ScheduleCache
 from edgecron.engine.clock_watch import ClockWatch
@@ -26,7 +26,7 @@ from edgecron.engine.recovery import Recovered, Recovery
 from edgecron.engine.runners import Runners, Supervision
 from edgecron.engine.upkeep import StartReader, StartSender, Upkeep
 from edgecron.model.choices import Hold
-from edgecron.model.engine import Offers
+from edgecron.model.engine import Offers, queues_at
 from edgecron.model.machine_conditions import Machine
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ class Engine:
         report: Report,
         hosting: Hosting = Hosting(),  # noqa: B008  # It is frozen.
     ) -> None:
+        queues = queues_at(settings.queues, machine=identity.host, labels=settings.labels)
+        settings = replace(settings, queues=queues)
         schedules = ScheduleCache(store)
         find_subject = store.find_subject if settings.finds_subjects else None
         self.settings = settings

@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from edgecron.base.checks import check_name
 from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.base.paths import ServerUrl, read_location, resolve_path
 from edgecron.base.units import parse_size
@@ -141,6 +142,11 @@ def _read_theme(text: str, what: str) -> str:
     return text
 
 
+def _read_label(text: str, what: str) -> str:
+    check_name(text, what=what)
+    return text
+
+
 def _read_url(text: str, what: str) -> str:
     if _URL.match(text) is None:
         # Not quoted: the text can hold a password.
@@ -171,6 +177,13 @@ PATHS = Kind(
     check_written=_check_absolute,
 )
 DATABASE = Kind(_read_database, "a path or postgresql://...", (str,), check_written=_check_location)
+_LABELS = Kind(
+    lambda texts, what: tuple(_read_label(text, what) for text in texts),
+    "a name, or an array of names",
+    (str,),
+    joiner=",",
+    is_list=True,
+)
 URL = Kind(_read_url, "an address such as http://pi:8745", (str,))
 THEME = Kind(_read_theme, "auto or the name of a theme", (str,))
 
@@ -352,6 +365,10 @@ _DAEMON = (
     Setting(
         "daemon.schedules", PATHS, [], "schedule files to apply at the start and on HUP",
         flag="--schedules",
+    ),
+    Setting(
+        "daemon.labels", _LABELS, [], "labels of this machine, for schedules with --on label:SITE",
+        flag="--label",
     ),
 )  # fmt: skip
 

@@ -34,6 +34,7 @@ from edgecron.formats.value_texts import (
 )
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
 from edgecron.model.conditions import check_needs, parse_condition
+from edgecron.model.engine import check_placement
 from edgecron.model.job import READERS, Job
 from edgecron.model.options import (
     FORMER_NAMES,
@@ -87,6 +88,8 @@ def read_option(option: Option, text: str, *, what: str) -> Any:
             return read_user(text, what)
         case OptionType.JSON:
             check_json(text, what=what)
+        case OptionType.TEXT if option.field == "on":
+            check_placement(text, what=what)
         case OptionType.TEXT if option.name in READERS:
             READERS[option.name](text, what=what)
     return text

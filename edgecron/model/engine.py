@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Set
 from datetime import datetime
 
+from edgecron.base.checks import is_name
+from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass
 
 PROGRAM = "py:"  # begins the queue of a program; its name follows
@@ -14,6 +16,10 @@ FUNCTION = "callable"  # the kind of a job that is called by its own name
 CALL = "edgecron-call"
 IMPORTED = "imported"  # the offer of every engine of a program: functions by their import paths
 
+ANYWHERE = "any"  # the placement of most schedules
+EACH = "each"  # of schedules that every machine runs
+LABEL = "label:"  # begins the placement on machines that have a label
+_ON = " on "  # between a queue and the placement in it: "command on web1"
 _DAY_S = 86_400
 _LEAST_S = 1_200  # a shorter time says little about a day
 
@@ -22,7 +28,40 @@ Offers = Set[str]  # jobs, as `offer_of` has them
 
 def find_program(queue: str) -> str | None:
     """The name of the program of a queue; None if it does not belong to a program."""
-    return queue.removeprefix(PROGRAM) if queue.startswith(PROGRAM) else None
+    return base_of(queue).removeprefix(PROGRAM) if queue.startswith(PROGRAM) else None
+
+
+def check_placement(text: str, *, what: str) -> None:
+    """Raise InvalidInput unless a text says on which machines a schedule runs."""
+    if text == ANYWHERE:
+        return
+    name = text.removeprefix(LABEL)
+    if text == EACH or name in (ANYWHERE, EACH) or len(name) > 100 or not is_name(name):
+        raise InvalidInput(
+            f"{what} is {text[:120]!r}, expected any, the name of a machine, or label:SITE",
+            hint="for example: web1, or label:berlin",
+        )
+
+
+def place(queue: str, on: str) -> str:
+    """Return the queue of the runs of a placement: `command on web1`."""
+    return queue if on == ANYWHERE else f"{queue}{_ON}{on}"
+
+
+def base_of(queue: str) -> str:
+    """Return a queue without its placement."""
+    return queue.partition(_ON)[0]
+
+
+def placement_of(queue: str) -> str:
+    """Return the placement in a queue; `any` if it has none."""
+    return queue.partition(_ON)[2] or ANYWHERE
+
+
+def queues_at(queues: tuple[str, ...], *, machine: str, labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return these queues, and the same ones placed on this machine or on its labels."""
+    places = (machine, *(f"{LABEL}{label}" for label in labels)) if machine else ()
+    return queues + tuple(place(queue, on) for on in places for queue in queues)
 
 
 def origin_of(program: str) -> str:
@@ -89,6 +128,23 @@ class EngineInfo:
             return None
         elapsed_s = (self.written_at - self.started_at).total_seconds()
         return None if elapsed_s < _LEAST_S else round(self.written_bytes * _DAY_S / elapsed_s)
+
+    @property
+    def name(self) -> str | None:
+        """The name of its machine for placements; None if its version did not record it."""
+        places = map(placement_of, self.queues)
+        return next((on for on in places if on != ANYWHERE and not on.startswith(LABEL)), self.host)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of its machine."""
+        places = dict.fromkeys(map(placement_of, self.queues))
+        return tuple(on.removeprefix(LABEL) for on in places if on.startswith(LABEL))
+
+    @property
+    def base_queues(self) -> tuple[str, ...]:
+        """Its queues, without those of placements."""
+        return tuple(queue for queue in self.queues if queue == base_of(queue))
 
     def takes(self, queue: str, offer: str | None) -> bool:
         """Whether it takes a job of a queue; with None, any job."""

@@ -27,6 +27,7 @@ from edgecron.model.choices import (
     StallAction,
     WhileLost,
 )
+from edgecron.model.engine import ANYWHERE, check_placement
 from edgecron.model.windows import check_windows
 
 
@@ -181,6 +182,7 @@ class Policies:
     between: tuple[str, ...] = ()  # windows; runs start only in one of them, if there are any
     not_between: tuple[str, ...] = ()  # windows in which no run starts
     except_days: tuple[str, ...] = ()  # days on which no run starts
+    on: str = ANYWHERE  # the machine that runs it, or label:SITE
 
     def __post_init__(self) -> None:
         check_range("max-late", self.max_late_s, 0, _MOST_S)
@@ -199,6 +201,8 @@ class Policies:
             raise InvalidInput(f"ok-codes are {self.ok_codes}, expected codes from 0 to 255")
         if self.notify:
             _check_rule_names(self.notify)
+        if self.on != ANYWHERE:
+            check_placement(self.on, what="on")
         if self.between or self.not_between or self.except_days:
             check_windows(self.between, self.not_between, self.except_days)
 
@@ -381,6 +385,10 @@ OPTIONS: dict[str, Option] = {
         _policy("while_lost", _T.CHOICE, _G.WAIT,
                 "choose what happens to a run that loses its --while condition",
                 default="end", choices=tuple(WhileLost), example='"suspend"'),
+        _policy("on", _T.TEXT, _G.WAIT,
+                "run only on this machine, or on machines with this label", default="any",
+                metavar="any|NAME|label:SITE", example='"label:berlin"', column="placed_on",
+                has_default=False),
         _policy("keep_awake", _T.SWITCH, _G.MORE,
                 "keep the machine from sleeping while a run is active",
                 default="false", example="true", has_default=False, is_advanced=True),

@@ -13,7 +13,7 @@ from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.base.window_texts import split_once_in
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Status, WhileLost
 from edgecron.model.conditions import needs_of_fire
-from edgecron.model.engine import offer_of
+from edgecron.model.engine import offer_of, place
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
 
@@ -57,6 +57,11 @@ class ScheduleSpec:
             self._check_function()
         if self.from_at is not None or self.until_at is not None:
             self._check_bounds()
+
+    @property
+    def placed_queue(self) -> str:
+        """The queue of its runs: that of its jobs, with its placement if it has one."""
+        return place(self.queue, self.policies.on)
 
     @property
     def has_windows(self) -> bool:

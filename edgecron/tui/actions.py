@@ -257,7 +257,7 @@ def _waiting_words(client: Client, schedules: Sequence[Schedule]) -> tuple[str, 
     """Say why no running engine takes these schedules' runs; '' for commands."""
     waiting = set()
     for one in schedules:
-        if not client.has_engine(one.spec.queue, offer=one.offer):
+        if not client.has_engine(one.spec.placed_queue, offer=one.offer):
             is_command = one.spec.queue == COMMAND_QUEUE
             waiting.add("" if is_command else absence_words(client, one))
     return tuple(sorted(waiting))

@@ -28,7 +28,7 @@ from edgecron.model.choices import (
     WhileLost,
 )
 from edgecron.model.conditions import read_condition, read_needs
-from edgecron.model.engine import find_program
+from edgecron.model.engine import ANYWHERE, LABEL, base_of, find_program, placement_of
 from edgecron.model.listing import ScheduleState, Standing, idle_words, standing_of
 from edgecron.model.windows import source_of
 from edgecron.views.times import distance, full_time, near_time, seconds_words, with_near_times
@@ -414,11 +414,36 @@ def late_words(late: LatePlaces) -> str:
 
 
 def runner_words(queue: str) -> str:
-    """Name who runs the jobs of a queue: `an engine`, `the program 'app'`."""
-    if queue == COMMAND_QUEUE:
-        return "an engine"
+    """Name who runs the jobs of a queue: `an engine on web1`, `the program 'app'`."""
+    on = place_words(queue)
+    if base_of(queue) == COMMAND_QUEUE:
+        return f"an engine{on}"
     program = find_program(queue)
-    return f"the program of queue {queue!r}" if program is None else f"the program {program!r}"
+    if program is None:
+        return f"the program of queue {queue!r}"
+    return f"the program {program!r}{on}"
+
+
+def no_engine_words(queue: str) -> str:
+    """`no engine of web1 is running`, for a queue of commands."""
+    on = placement_of(queue)
+    if on.startswith(LABEL):
+        return f"no engine with the label {on.removeprefix(LABEL)} is running"
+    return "no engine is running" if on == ANYWHERE else f"no engine of {on} is running"
+
+
+def place_words(queue: str) -> str:
+    """Say where a queue's jobs run: ` on web1`, ` with the label berlin`; '' is anywhere."""
+    on = placement_of(queue)
+    if on.startswith(LABEL):
+        return f" with the label {on.removeprefix(LABEL)}"
+    return "" if on == ANYWHERE else f" on {on}"
+
+
+def start_words(queue: str) -> str:
+    """Return the command that starts an engine for a queue: `daemon --label berlin`."""
+    on = placement_of(queue)
+    return f"daemon --label {on.removeprefix(LABEL)}" if on.startswith(LABEL) else "daemon"
 
 
 def display_width(text: str) -> int:

@@ -21,8 +21,15 @@ from edgecron.model.choices import (
     Status,
     WaitsFor,
 )
+from edgecron.model.engine import base_of
 from edgecron.views.json_objects import instant
-from edgecron.views.phrases import count_words, runner_words
+from edgecron.views.phrases import (
+    count_words,
+    no_engine_words,
+    place_words,
+    runner_words,
+    start_words,
+)
 from edgecron.views.times import distance
 
 if TYPE_CHECKING:
@@ -305,8 +312,8 @@ def _overdue_words(one: Unhealthy) -> str:
     run = "" if one.run_id is None else f"run {one.run_id} waits for "
     return {
         HealthCause.NO_ENGINE: (
-            "no engine is running"
-            if one.queue == COMMAND_QUEUE
+            no_engine_words(one.queue)
+            if base_of(one.queue) == COMMAND_QUEUE
             else f"{runner_words(one.queue)} is not running"
         ),
         HealthCause.STALLED: "its engine is stalled",
@@ -376,8 +383,8 @@ def advise(one: Unhealthy, *, command: Callable[[str], str]) -> tuple[str, ...]:
         ),
         HealthCause.FAILED: (logs, again),
         HealthCause.NO_ENGINE: (
-            f"start one: {command('daemon')}"
-            if one.queue == COMMAND_QUEUE
+            f"start one{place_words(one.queue)}: {command(start_words(one.queue))}"
+            if base_of(one.queue) == COMMAND_QUEUE
             else "start that program",
         ),
         HealthCause.EARLIER_RUN: (

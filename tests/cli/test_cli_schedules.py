@@ -21,7 +21,7 @@ LIST_FIELDS = [
     "max_running", "timeout_s", "stall_timeout_s", "stall_action", "kill_grace_s", "retries",
     "retry_delay_s", "retry_factor", "retry_max_delay_s", "ok_codes", "notify", "on_interrupt",
     "priority", "jitter_s", "between", "not_between", "except_days", "needs", "needs_deadline_s",
-    "while_needs", "while_lost", "group", "group_max_running", "queue",
+    "while_needs", "while_lost", "on", "group", "group_max_running", "queue",
     "keep_awake", "wake", "durability",
     "description", "scopes", "from_at", "until_at", "max_runs", "trigger_error", "vanished_at",
     "id", "revision", "created_at", "updated_at",

@@ -13,23 +13,26 @@ import pytest
 
 from edgecron.base.errors import LeaseLost
 from edgecron.base.units import from_ms
+from edgecron.base.values import replace
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.state_folder import name_machine
 from edgecron.engine.step import Engine
-from edgecron.model.choices import OnInterrupt, OnLost, Status
+from edgecron.model.choices import Cause, OnInterrupt, OnLost, Status
 from edgecron.model.options import Policies
-from edgecron.planning.next_fire import next_fire
+from edgecron.planning.next_fire import Fire, next_fire
 from edgecron.planning.times import compile_spec
 from edgecron.store.contract import LEASE_MS
 from edgecron.store.sql.schedule_changes import Retiming
 from tests.simulation.world import SimEngines, World
+from tests.support.specs import enqueue
 from tests.support.story import START_MS, a_spec
 from tests.support.tools import need_packages
 
 if TYPE_CHECKING:
     from edgecron.model.run import Execution
+    from edgecron.model.schedule import Schedule
     from edgecron.store.postgres.store import PostgresStore
     from tests.support.postgres import PostgresServer
 
@@ -53,7 +56,15 @@ class EnginesOfMachine(SimEngines):
 class Machine:
     """A virtual machine with one engine over the database of a server."""
 
-    def __init__(self, name: str, url: str, folder: Path, *, on_lost: OnLost = OnLost.END) -> None:
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        folder: Path,
+        *,
+        on_lost: OnLost = OnLost.END,
+        labels: tuple[str, ...] = (),
+    ) -> None:
         from edgecron.store.postgres.store import open_store
 
         self.name = name
@@ -62,7 +73,7 @@ class Machine:
         self.store = open_store(url, now_ms=START_MS)
         key = f"engine-{name}"
         self.engine = Engine(
-            EngineSettings(max_running=4, on_lost=on_lost),
+            EngineSettings(max_running=4, on_lost=on_lost, labels=labels),
             EngineIdentity(key, 1, machine=name),
             store=self.store,
             clock=self.world.clock,
@@ -72,15 +83,26 @@ class Machine:
         )
         self.world.engines[key] = self.engine, self.store  # type: ignore[assignment]
 
-    def add(self, name: str, trigger: str, *, lasts_s: int = 0, retries: bool = False) -> None:
+    def add(
+        self, name: str, trigger: str, *, lasts_s: int = 0, retries: bool = False, on: str = "any"
+    ) -> None:
         on_interrupt = OnInterrupt.RETRY if retries else OnInterrupt.LEAVE
-        policies = Policies(on_interrupt=on_interrupt, retries=int(retries), retry_delay_s=0)
+        policies = Policies(on_interrupt=on_interrupt, retries=int(retries), retry_delay_s=0, on=on)
         spec = a_spec(name, trigger, lasts_s=lasts_s, policies=policies)
         now_ms = self.world.clock.now_ms()
         compiled = compile_spec(spec, seed=self.store.seed, made_at=from_ms(now_ms))
         retiming = Retiming(next=next_fire(compiled.timing, now_ms), decided_until_ms=now_ms)
         self.store.insert_schedules(
             [(compiled, retiming)], boot_id="boot-1", origin="test", now_ms=now_ms
+        )
+
+    def place(self, schedule: Schedule, *, on: str) -> None:
+        """Change on which machine a schedule runs."""
+        spec = replace(schedule.spec, policies=replace(schedule.spec.policies, on=on))
+        now_ms = self.world.clock.now_ms()
+        compiled = compile_spec(spec, seed=self.store.seed, made_at=from_ms(now_ms))
+        self.store.update_schedule(
+            schedule, compiled, retiming=None, boot_id="boot-1", origin="test", now_ms=now_ms
         )
 
     def after_s(self, seconds: int) -> None:
@@ -335,3 +357,62 @@ def test_a_machine_keeps_its_name_and_a_clone_gets_another(
     assert first == again
     assert clone.startswith("clone/")
     assert clone.rpartition("/")[2] != first.rpartition("/")[2]
+
+
+def test_a_schedule_placed_on_a_machine_runs_only_there(first: Machine, second: Machine) -> None:
+    first.add("sync", "every 1h", on="second")
+    first.after_s(0)
+    first.after_s(3600)
+    before = first.statuses("sync")
+    second.after_s(3600)
+    second.after_s(1)
+
+    assert (before, second.statuses("sync")) == ([], ["success"])
+    assert (len(first.world.bodies), len(second.world.bodies)) == (0, 1)
+
+
+def test_a_schedule_with_a_label_runs_on_machines_that_have_it(
+    first: Machine, url: str, tmp_path: Path
+) -> None:
+    berlin = Machine("third", url, tmp_path, labels=("berlin", "ssd"))
+    first.add("sync", "every 1h", on="label:berlin")
+    first.after_s(3600)
+    berlin.after_s(3600)
+    berlin.after_s(1)
+    berlin.store.close()
+
+    assert first.statuses("sync") == ["success"]
+    assert (len(first.world.bodies), len(berlin.world.bodies)) == (0, 1)
+
+
+def test_a_run_that_waits_for_a_machine_follows_an_edit_to_another(
+    first: Machine, second: Machine
+) -> None:
+    first.add("sync", "every 1h", on="third")
+    schedule = first.store.get_schedule("sync")
+    fire = Fire(
+        plan_ms=START_MS, due_ms=START_MS, cause=Cause.MANUAL, source=None, fire_key="manual:1"
+    )
+    enqueue(first.store, schedule, fire, now_ms=START_MS)
+    first.after_s(1)
+    second.after_s(1)
+    waiting = first.statuses("sync")
+    first.place(schedule, on="second")
+    first.after_s(1)
+    second.after_s(1)
+    second.after_s(1)
+
+    assert (waiting, second.statuses("sync")) == (["queued"], ["success"])
+    assert (len(first.world.bodies), len(second.world.bodies)) == (0, 1)
+
+
+def test_the_database_knows_names_and_labels_of_machines(
+    first: Machine, url: str, tmp_path: Path
+) -> None:
+    berlin = Machine("third", url, tmp_path, labels=("berlin",))
+    first.after_s(0)
+    berlin.after_s(0)
+    found = {engine.name: engine.labels for engine in first.store.find_engines()}
+    berlin.store.close()
+
+    assert found == {"first": (), "third": ("berlin",)}

@@ -9,7 +9,12 @@ from edgecron.store.postgres.connection import ServerDatabase
 from edgecron.store.sql.rows import SPEC_COLUMNS
 
 # A script that has landed never changes, because databases have run it.
-SCRIPTS = ("0001_foundation.sql", "0002_leases.sql", "0003_search_path.sql")
+SCRIPTS = (
+    "0001_foundation.sql",
+    "0002_leases.sql",
+    "0003_search_path.sql",
+    "0004_placement.sql",
+)
 SCHEMA_VERSION = len(SCRIPTS)
 _FOLDER = Path(__file__).parent
 

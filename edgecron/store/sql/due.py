@@ -20,6 +20,9 @@ _MOST_DELAYED = 10_000  # that are listed
 IS_DELAYED = "due_at > :now AND due_at > queued_at"
 MOST_UPCOMING = 1024  # schedules of one instant that are loaded before it: 1.4 KB each
 
+# Of the rows of a queue, with those of its placements: "command on web1".
+OF_QUEUE = "(queue = :queue OR queue > :queue || ' on ' AND queue < :queue || ' on!')"
+
 # The condition on schedules for each hold.
 _HELD = {
     Hold.NOTHING: "",
@@ -90,17 +93,31 @@ def find_boot_due(
 
 
 def is_used(database: Connection, queue: str) -> bool:
-    """Whether a schedule of a queue will fire, fires on boot, or has a queued row."""
+    """Whether a schedule of a queue will fire, fires on boot, or has a queued row.
+
+    Placed schedules count, on whichever machine.
+    """
     [(found,)] = database.rows(
-        """SELECT EXISTS (SELECT 1 FROM schedules
-               WHERE queue = :queue AND next_run_at IS NOT NULL AND enabled)
+        f"""SELECT EXISTS (SELECT 1 FROM schedules
+               WHERE {OF_QUEUE} AND next_run_at IS NOT NULL AND enabled)
            OR EXISTS (SELECT 1 FROM schedules
-               WHERE queue = :queue AND on_boot AND enabled AND deleted_at IS NULL)
+               WHERE {OF_QUEUE} AND on_boot AND enabled AND deleted_at IS NULL)
            OR EXISTS (SELECT 1 FROM executions
-               WHERE queue = :queue AND status = 'queued')""",
+               WHERE {OF_QUEUE} AND status = 'queued')""",
         {"queue": queue},
     )
     return bool(found)
+
+
+def find_placed(database: Connection, queues: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of these queues that have a placement in their name and any schedule."""
+    rows = database.rows(
+        """SELECT q.value FROM json_each(:queues) AS q
+           WHERE EXISTS (SELECT 1 FROM schedules AS s
+               WHERE s.queue = q.value AND s.queue != 'command' AND s.deleted_at IS NULL)""",
+        {"queues": json.dumps(queues)},
+    )
+    return tuple(queue for (queue,) in rows)
 
 
 def find_delayed(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import edgecron
 from edgecron.model.choices import SUSPENDED_MARK, Cause, WhileLost
-from edgecron.model.engine import EngineInfo, Offers, find_program
+from edgecron.model.engine import EngineInfo, Offers, base_of, find_program
 from edgecron.store.contract import (
     STALE_MS,
     EnginePresence,
@@ -19,7 +19,7 @@ from edgecron.store.contract import (
     Watched,
 )
 from edgecron.store.sql.connection import Connection
-from edgecron.store.sql.due import OFFER, offers_text
+from edgecron.store.sql.due import OF_QUEUE, OFFER, offers_text
 from edgecron.store.sql.revisions import snapshot_of
 from edgecron.store.sql.rows import engine_of, needs_of, ok_codes_of
 
@@ -89,7 +89,7 @@ def register_engine(
             },
         )
         for queue in queues:
-            if find_program(queue) is not None:
+            if find_program(queue) is not None and queue == base_of(queue):
                 _note_vanished(database, queue, now_ms)
     assert row is not None
     return int(row[0])
@@ -283,7 +283,7 @@ def _note_vanished(database: Connection, queue: str, now_ms: int) -> None:
            offered (offer) AS (
                SELECT o.value FROM counting AS c, json_each(c.offers) AS o)
            UPDATE schedules SET vanished_at = iif(vanished_at IS NULL, :now, NULL)
-           WHERE queue = :queue AND queue != 'command' AND deleted_at IS NULL
+           WHERE {OF_QUEUE} AND queue != 'command' AND deleted_at IS NULL
                AND (vanished_at IS NULL) != ({OFFER.format(of="")} IN (SELECT offer FROM offered)
                    OR EXISTS (SELECT 1 FROM counting AS c WHERE c.offers IS NULL))""",
         {"queue": queue, "now": now_ms},

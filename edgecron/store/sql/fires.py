@@ -238,7 +238,7 @@ class FireWriter:
             timezone=spec.timezone,
             now_ms=self._now_ms,
         )
-        skipped += give_up_expired(self._database, spec.queue, self._needs, key=key)
+        skipped += give_up_expired(self._database, spec.placed_queue, self._needs, key=key)
         for one in skipped:
             self._rows.decided.append(one)
             self.withdrawn.append(one.execution_id)

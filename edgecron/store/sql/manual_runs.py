@@ -120,7 +120,7 @@ def _queue(
         "schedule": schedule.id,
         "revision": schedule.revision,
         "max_attempts": most_attempts(policies.retries, policies.on_interrupt),
-        "queue": spec.queue,
+        "queue": spec.placed_queue,
         "now": now_ms,
     }
     found = database.returning_each(
@@ -326,7 +326,7 @@ def _queue_one(
             "max_attempts": most_attempts(
                 schedule.spec.policies.retries, schedule.spec.policies.on_interrupt
             ),
-            "queue": schedule.spec.queue,
+            "queue": schedule.spec.placed_queue,
             "priority": priority,
         },
     )

@@ -243,7 +243,7 @@ def shape_of(
         revision,
         fire,
         most_attempts(policies.retries, policies.on_interrupt),
-        spec.queue,
+        spec.placed_queue,
         int(policies.priority if fire.priority is None else fire.priority),
         claimant,
         *waiting,

@@ -12,7 +12,7 @@ from edgecron.base.checks import check_name
 from edgecron.base.errors import SENSELESS, EdgecronError, InvalidInput, Unreadable
 from edgecron.base.units import from_ms, to_ms
 from edgecron.model.choices import Cause, JobKind, Reason, Status
-from edgecron.model.engine import EngineInfo
+from edgecron.model.engine import EngineInfo, base_of
 from edgecron.model.job import Job
 from edgecron.model.options import JOB_OPTIONS, POLICIES, Option, OptionType, Policies
 from edgecron.model.run import Execution, read_progress
@@ -79,7 +79,7 @@ def spec_columns(
         "until_at": None if spec.until_at is None else to_ms(spec.until_at),
         "max_runs": spec.max_runs,
         "after_end_ms": after_end_ms,
-        "queue": spec.queue,
+        "queue": spec.placed_queue,
         "group_name": spec.group,
         "description": spec.description,
         **{option.column: _column(option, option.value_of(spec)) for option in POLICIES},
@@ -112,7 +112,7 @@ def spec_of(
                 **more,
             ),
             timezone=columns["timezone"],
-            queue=columns["queue"],
+            queue=base_of(columns["queue"]),
             group=columns["group_name"],
             description=columns["description"],
             policies=_policies(*(policy_values or _policy_values(columns))),

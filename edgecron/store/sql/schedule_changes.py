@@ -84,12 +84,12 @@ def update_schedule(
         _write_scopes(database, schedule.id, compiled.spec)
         _write_upstreams(database, schedule.id, compiled)
         is_same_kind = compiled.spec.job.kind is schedule.spec.job.kind
-        if compiled.spec.queue != schedule.spec.queue and is_same_kind:
+        if compiled.spec.placed_queue != schedule.spec.placed_queue and is_same_kind:
             # In the former queue, nobody would start its queued runs, which hold back later ones.
             database.change(
                 """UPDATE executions SET queue = :queue
                    WHERE schedule_id = :id AND status = 'queued'""",
-                {"id": schedule.id, "queue": compiled.spec.queue},
+                {"id": schedule.id, "queue": compiled.spec.placed_queue},
             )
         wake_schedule(database, schedule.id, now_ms=now_ms)
         revision = schedule.revision + 1

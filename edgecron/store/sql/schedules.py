@@ -16,6 +16,7 @@ from edgecron.model.conditions import needs_of_fire
 from edgecron.model.listing import Acknowledged, Choice, SchedulePage
 from edgecron.model.schedule import Definition, Schedule
 from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.due import OF_QUEUE
 from edgecron.store.sql.history import find_removals
 from edgecron.store.sql.rows import (
     KEPT_COLUMNS,
@@ -306,7 +307,7 @@ def find_names(database: Connection) -> list[str]:
 def find_names_in_queue(database: Connection, queue: str) -> list[str]:
     """The names of the schedules of a queue."""
     rows = database.rows(
-        "SELECT name FROM schedules WHERE queue = :queue AND deleted_at IS NULL", {"queue": queue}
+        f"SELECT name FROM schedules WHERE {OF_QUEUE} AND deleted_at IS NULL", {"queue": queue}
     )
     return [row[0] for row in rows]
 

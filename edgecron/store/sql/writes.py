@@ -61,6 +61,7 @@ class Writes(Reads):
     has_calendars = due.has_calendars
     find_calendar_users = due.find_calendar_users
     is_used = due.is_used
+    find_placed = due.find_placed
     upcoming = due.upcoming
     find_next = due.find_next
     find_subject = due.find_subject

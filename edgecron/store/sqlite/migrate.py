@@ -64,6 +64,7 @@ SCRIPTS = (
     "0040_declined.sql",
     "0041_notices_by_rule.sql",
     "0042_delayed_runs.sql",
+    "0043_placement.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

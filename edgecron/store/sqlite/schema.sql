@@ -135,6 +135,8 @@ CREATE TABLE schedules (
     except_days TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(except_days)),
     while_needs TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(while_needs)),
     while_lost TEXT NOT NULL DEFAULT 'end' CHECK (while_lost IN ('end', 'suspend')),
+    -- The machine or label that runs it. `queue` has it too: "command on web1".
+    placed_on TEXT NOT NULL DEFAULT 'any',
 
     CHECK ((next_plan_at IS NULL) = (next_run_at IS NULL)),
     CHECK (next_run_at IS NULL OR (deleted_at IS NULL AND trigger_error IS NULL))
