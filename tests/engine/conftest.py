@@ -31,6 +31,7 @@ _ON_BOTH = {
     "test_engine_told",
     "test_engine_told_more",
     "test_engine_undo",
+    "test_engine_versions",
 }
 
 

@@ -38,6 +38,11 @@ def rows_of(path: Path) -> list[tuple[object, ...]]:
     return rows
 
 
+def seen(story: Story) -> list[tuple[object, ...]]:
+    rows = story.world.look("SELECT id, status, finished_at FROM executions")
+    return rows + story.world.look("SELECT id, next_run_at, decided_until FROM schedules")
+
+
 def step(engine: Engine) -> None:
     with pytest.raises(SchemaTooNew, match="is version 99, this edgecron knows up to"):
         engine.step()
@@ -47,14 +52,14 @@ def step(engine: Engine) -> None:
 def test_an_older_engine_fires_nothing_more(story: Story) -> None:
     story.add("soon", "every 1m")
     story.after_s(60)
-    set_version(story.world.path, 99)
-    before = rows_of(story.world.path)
+    before = seen(story)
+    story.world.stores.set_version(99)
 
     story.world.clock.advance_ms(600_000)
     step(story.engine)
     step(story.engine)
 
-    assert rows_of(story.world.path) == before
+    assert seen(story) == before
     assert story.bodies("soon") == 1
 
 
@@ -62,13 +67,13 @@ def test_an_older_engine_fires_nothing_more(story: Story) -> None:
 def test_an_older_engine_keeps_an_end_to_itself(story: Story) -> None:
     story.add("slow", "every 1h", lasts_s=30)
     story.after_s(3600)
-    set_version(story.world.path, 99)
-    before = rows_of(story.world.path)
+    before = seen(story)
+    story.world.stores.set_version(99)
 
     story.world.clock.advance_ms(60_000)
     step(story.engine)
 
-    assert rows_of(story.world.path) == before
+    assert seen(story) == before
     assert [row[1] for row in before][:1] == ["running"]
 
 
@@ -76,12 +81,13 @@ def test_an_older_engine_keeps_an_end_to_itself(story: Story) -> None:
 def test_an_idle_engine_notices_at_its_next_look_for_changes(story: Story) -> None:
     story.add("later", "@yearly")
     story.after_s(1)
-    set_version(story.world.path, 99)
+    story.world.stores.set_version(99)
 
     with pytest.raises(SchemaTooNew):
         story.engine.has_changed()
 
 
+@pytest.mark.of_file
 def test_an_idle_engine_asks_nothing_but_whether_anything_has_changed(story: Story) -> None:
     story.add("later", "@yearly")
     story.after_s(1)
@@ -99,6 +105,7 @@ def test_an_idle_engine_asks_nothing_but_whether_anything_has_changed(story: Sto
     assert asked == ["PRAGMA data_version"] * 3
 
 
+@pytest.mark.of_file
 @pytest.mark.failure(70)
 def test_a_table_that_a_newer_edgecron_took_away_is_put_down_to_the_version(story: Story) -> None:
     story.add("later", "@yearly")

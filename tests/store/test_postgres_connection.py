@@ -281,6 +281,16 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     assert raised.value.hint is not None
 
 
+def test_a_wrong_password_is_refused_and_not_shown(postgres: PostgresServer, url: str) -> None:
+    postgres.ask_password("wary", "right")
+
+    with pytest.raises(DatabaseUnusable, match="refuses the password of postgresql://wary") as told:
+        open_store(url.replace("postgres@", "wary:wr0ng@"), now_ms=0)
+
+    assert "wr0ng" not in str(told.value)
+    assert "~/.pgpass" in (told.value.hint or "")
+
+
 def test_a_url_that_can_not_be_read_is_refused() -> None:
     with pytest.raises(InvalidInput, match="can't be read"):
         open_store("postgresql://me@host/app?no_such_setting=1", now_ms=0)
@@ -299,7 +309,10 @@ def test_a_database_of_a_newer_edgecron_is_refused(store: PostgresStore, opened:
 
     with pytest.raises(SchemaTooNew, match="is version 99"):
         opened()
-    with pytest.raises(DatabaseUnusable, match="has become version 99"), store.transaction():
+    with (
+        pytest.raises(DatabaseUnusable, match="is version 99, this edgecron knows up to"),
+        store.transaction(),
+    ):
         pass
 
 

@@ -29,9 +29,16 @@ class PostgresServer:
     """A server that only its folder leads to. It loses its data in a power cut, to be fast."""
 
     def __init__(
-        self, folder: Path, programs: Path, *, within: Sequence[str] = (), listen: str = ""
+        self,
+        folder: Path,
+        programs: Path,
+        *,
+        within: Sequence[str] = (),
+        listen: str = "",
+        options: str = _FAST,
     ) -> None:
         """`within` are words before its commands; `listen` is for TCP, which it trusts."""
+        self._options = options
         self.folder = folder
         self._programs = programs
         self._within = within
@@ -49,7 +56,7 @@ class PostgresServer:
         """Start the server, also after `kill`."""
         log, options = (
             f"{self.folder}/log",
-            f"-k {self.folder} -c listen_addresses={self._listen} {_FAST}",
+            f"-k {self.folder} -c listen_addresses={self._listen} {self._options}",
         )
         self._run("pg_ctl", "-w", "-l", log, "-o", options, "start")
         self._connection = psycopg.connect(self.url("postgres"), autocommit=True)
@@ -103,6 +110,13 @@ class PostgresServer:
     def _create(self, name: str, template: str) -> str:
         self._connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
         return self.url(name)
+
+    def ask_password(self, role: str, password: str) -> None:
+        """Make a role that the server lets in only with its password."""
+        self._connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{password}'".encode())
+        rules = self.folder / "data" / "pg_hba.conf"
+        rules.write_text(f"local all {role} scram-sha-256\n{rules.read_text()}")
+        self._connection.execute("SELECT pg_reload_conf()")
 
     def end_connections(self) -> None:
         """End all other connections, as a restart of the server does."""
@@ -169,8 +183,10 @@ def _wait_for_end(pid: int) -> None:
 
 
 @contextmanager
-def private_server(*, disk_kib: int | None = None) -> Iterator[PostgresServer]:
-    """Start a server; stop it and remove its folder at the end.
+def private_server(
+    *, disk_kib: int | None = None, parent: Path = Path("/dev/shm"), options: str = _FAST
+) -> Iterator[PostgresServer]:
+    """Start a server in a folder of its own below `parent`; stop it and remove that at the end.
 
     `disk_kib` is the size of its disk. Only root can make one.
     """
@@ -178,13 +194,13 @@ def private_server(*, disk_kib: int | None = None) -> Iterator[PostgresServer]:
     programs = find_postgres()
     assert programs is not None
     # A short path: that of a socket has at most 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/dev/shm"))
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir=parent))
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder)
         if disk_kib is not None:
             stack.enter_context(small_disk(folder, kib=disk_kib))
         if os.geteuid() == 0:
             shutil.chown(folder, "postgres", "postgres")
-        server = PostgresServer(folder, programs)
+        server = PostgresServer(folder, programs, options=options)
         stack.callback(server.close)
         yield server

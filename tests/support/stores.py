@@ -113,6 +113,9 @@ class Stores(Protocol):
     def run_sql(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement through a plain connection of its own, as any SQL shell does."""
 
+    def set_version(self, version: int) -> None:
+        """Record another version of the schema, as a newer edgecron does after a migration."""
+
 
 class FileStores:
     """A database file."""
@@ -139,6 +142,9 @@ class FileStores:
         found = connection.execute(statement).fetchall()
         connection.close()
         return found
+
+    def set_version(self, version: int) -> None:
+        self.run_sql(f"PRAGMA user_version = {version}")
 
 
 class ServerStores:
@@ -189,6 +195,9 @@ class ServerStores:
             connection.execute("SET search_path = edgecron")
             cursor = connection.execute(statement.encode())
             return [] if cursor.description is None else cursor.fetchall()
+
+    def set_version(self, version: int) -> None:
+        self.run_sql(f"UPDATE versions SET schema = {version}")
 
     @staticmethod
     def _open(url: str, *, now_ms: int) -> SqliteStore:

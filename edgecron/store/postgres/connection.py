@@ -17,7 +17,7 @@ from edgecron.base.errors import DatabaseUnusable, EdgecronError, InvalidInput
 from edgecron.base.paths import read_location
 from edgecron.store.contract import LEASE_MS
 from edgecron.store.postgres.dialect import Statement, to_postgres, to_postgres_many
-from edgecron.store.postgres.refusals import translate
+from edgecron.store.postgres.refusals import too_new, translate
 from edgecron.store.postgres.values import SIZES, adapt, as_json, types_of, without_repeated_ids
 from edgecron.store.sql.connection import OwnConnection, Params
 
@@ -451,11 +451,7 @@ class ServerDatabase(OwnConnection):
 
     def _check_version(self, found: int) -> None:
         if self._version is not None and found != self._version:
-            raise DatabaseUnusable(
-                f"database {self.place} has become version {found} while it was open"
-                f" as {self._version}",
-                hint="restart edgecron, or upgrade it",
-            )
+            raise too_new(self.place, found, known=self._version)
 
     def connected(self) -> AbstractContextManager[psycopg.Connection[Any]]:
         """The connection, for its notices; a new one if it was lost."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgecron.base.errors import NotFound, SchemaTooNew
+from edgecron.base.errors import NotFound
 from edgecron.store.postgres.connection import ServerDatabase
+from edgecron.store.postgres.refusals import too_new
 from edgecron.store.sql.rows import SPEC_COLUMNS
 
 # A script that has landed never changes, because databases have run it.
@@ -62,11 +63,7 @@ def _version_of(database: ServerDatabase) -> int:
         return 0
     [(version,)] = database.rows("SELECT schema FROM versions")
     if version > SCHEMA_VERSION:
-        raise SchemaTooNew(
-            f"database {database.place} is version {version},"
-            f" this edgecron knows up to {SCHEMA_VERSION}",
-            hint="upgrade edgecron",
-        )
+        raise too_new(database.place, version, known=SCHEMA_VERSION)
     return int(version)
 
 

@@ -15,6 +15,7 @@ from edgecron.base.errors import (
     LeaseLost,
     NotFound,
     QueryInterrupted,
+    SchemaTooNew,
     Unreadable,
 )
 
@@ -100,4 +101,12 @@ def translate(error: psycopg.Error, place: str) -> EdgecronError:
     return DatabaseUnusable(
         f"database {place} can't be used ({why})",
         hint="check that the server runs and lets you in: pg_isready",
+    )
+
+
+def too_new(place: str, version: int, *, known: int) -> SchemaTooNew:
+    """The error for a database of a newer edgecron."""
+    return SchemaTooNew(
+        f"database {place} is version {version}, this edgecron knows up to {known}",
+        hint="upgrade edgecron",
     )

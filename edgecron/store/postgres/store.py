@@ -47,7 +47,7 @@ class PostgresStore(ServerDatabase, Writes):
     def renew_lease(self, engine_id: int, *, machine: str, lease_ms: int) -> Lease | None:
         """Renew an engine's lease by the server's clock; None if other engines took it for dead.
 
-        Wakes no engine.
+        Wakes no engine. Raises SchemaTooNew if a newer edgecron has migrated the database.
         """
         asked_ms = self._asked_ms()
         found = self.row(
@@ -55,7 +55,8 @@ class PostgresStore(ServerDatabase, Writes):
                UPDATE engines AS n SET machine = :machine, heartbeat_at = server_ms(),
                    stale_after = server_ms() + :lease
                FROM former WHERE n.id = :id AND n.stopped_at IS NULL AND n.died = 0
-               RETURNING (SELECT changes FROM versions), n.heartbeat_at,
+               RETURNING (SELECT changes FROM versions), (SELECT schema FROM versions),
+                   n.heartbeat_at,
                    coalesce(former.stale_after < n.heartbeat_at, true),
                    (SELECT min(o.stale_after) FROM engines AS o
                     WHERE o.stopped_at IS NULL AND o.machine <> :machine)""",
@@ -63,7 +64,8 @@ class PostgresStore(ServerDatabase, Writes):
         )
         if found is None:
             return None
-        changes, now_ms, was_stale, next_stale_ms = found
+        changes, schema, now_ms, was_stale, next_stale_ms = found
+        self._check_version(schema)
         self._note_time(now_ms, asked_ms)
         return Lease(self.mark_of(changes), now_ms, bool(was_stale), next_stale_ms)
 
