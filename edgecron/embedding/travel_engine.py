@@ -267,6 +267,10 @@ class _NoOthers:
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """There was no process."""
 
+    def end_forgotten(self, tokens: Collection[str]) -> int:
+        """No other engine was here before."""
+        return 0
+
     def forget_engine(self, key: str) -> None:
         """It has no files."""
 

@@ -108,6 +108,9 @@ class OtherEngines(Protocol):
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """End an interrupted run if it is still the process that was started."""
 
+    def end_forgotten(self, tokens: Collection[str]) -> int:
+        """End commands of supervisors without an engine, except these tokens; how many."""
+
     def forget_engine(self, key: str) -> None:
         """Remove the files of a dead engine."""
 
@@ -190,6 +193,26 @@ class LocalEngines:
             end_left_group(verdict.pid, verdict.start_time)
         elif verdict.reason is Reason.LOST:
             end_unrecorded(token)
+
+    def end_forgotten(self, tokens: Collection[str]) -> int:
+        count = 0
+        for name in list_names(self._state_dir):
+            supervisor_id = name.removeprefix("supervisor-").removesuffix(".lock")
+            if name != f"supervisor-{supervisor_id}.lock" or not self.supervisor_is_alive(
+                supervisor_id
+            ):
+                continue
+            with (
+                suppress(SupervisorUnavailable),
+                Control(self._state_dir, supervisor_id, timeout_s=_TIMEOUT_S) as control,
+            ):
+                state = control.status()
+                known = [*(one.token for one in state.running), *state.waiting]
+                lost = [token for token in known if token not in tokens]
+                if lost and not state.has_engine:
+                    control.cancel(lost)
+                    count += len(lost)
+        return count
 
     def forget_engine(self, key: str) -> None:
         (self._state_dir / f"engine-{key}.fifo").unlink(missing_ok=True)

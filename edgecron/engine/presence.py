@@ -299,6 +299,7 @@ class Presence:
     def begin(self, engine_id: int) -> None:
         """Read which engines were there before; call it when the dead ones are recorded as dead."""
         if self._engine_id is not None:
+            self._engine_id = engine_id  # Another one, if its lease was lost.
             return
         self._before = self._store.find_presence(self._queues, but=engine_id)
         open_keys = [one.key for one in self._before if one.stopped_ms is None]

@@ -187,6 +187,14 @@ class Recovery:
         for execution_id in lost if on_lost is OnLost.END else ():
             self._runners.cancel(execution_id)
 
+    def end_forgotten_runs(self) -> None:
+        """End commands of former engines of this machine whose runs others have ended."""
+        tokens = {row.lease_token for row in self._store.find_running()}
+        count = self._others.end_forgotten(tokens)
+        if count:
+            details: dict[str, object] = {"runs": count, "on_lost": OnLost.END.value}
+            self._events.report(EventKind.TAKEN_OVER, details=details)
+
     def _report(self, done: Recovered) -> None:
         for row, outcome, ended in done.ended:
             self._events.report_end(outcome, row.schedule, ended)

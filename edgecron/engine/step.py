@@ -25,7 +25,7 @@ from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, R
 from edgecron.engine.recovery import Recovered, Recovery
 from edgecron.engine.runners import Runners, Supervision
 from edgecron.engine.upkeep import StartReader, StartSender, Upkeep
-from edgecron.model.choices import Hold
+from edgecron.model.choices import Hold, OnLost
 from edgecron.model.engine import Offers, queues_at
 from edgecron.model.machine_conditions import Machine
 
@@ -130,6 +130,7 @@ class Engine:
         self._while_runs: WhileRuns | None = None
         self._change_mark = -1
         self._has_lost_lease = False
+        self._has_ended_forgotten = False  # runs of this machine's former engines
         self._is_prepared = False  # the schedules that fire next are loaded
 
     @property
@@ -241,6 +242,10 @@ class Engine:
         if lease is not None:
             judges = self._registration.judges_others
             self.recovery.note_lease(lease, judges_machines=judges)
+        if lease is not None and not self._has_ended_forgotten:
+            self._has_ended_forgotten = True
+            if self.settings.on_lost is OnLost.END and not self._is_for_one_run:
+                self.recovery.end_forgotten_runs()
         if self._has_lost_lease and lease is not None:
             self._has_lost_lease = False
             self.runners.own.is_recorded = False  # in the new row of this engine

@@ -318,6 +318,23 @@ def test_a_lease_renewed_during_the_judgement_keeps_its_engine(
     assert (renewed, ended) == (False, True)
 
 
+def test_what_an_engine_notes_after_a_lost_lease_is_in_its_new_row(
+    first: Machine, second: Machine
+) -> None:
+    first.after_s(0)
+    take_over(first, second)
+    with pytest.raises(LeaseLost):
+        first.after_s(TERM_S)
+    first.after_s(1)
+
+    first.world.clock.synchronised = False
+    first.world.clock.step_ms(-1_000_000_000_000)  # to a year before its release
+    first.after_s(1)
+
+    rows = first.store.rows("SELECT id FROM engines WHERE untrusted_since_ms IS NOT NULL")
+    assert rows == [(first.engine.engine_id,)]
+
+
 def test_a_heartbeat_wakes_no_other_engine(first: Machine, second: Machine) -> None:
     first.after_s(0)
     second.after_s(0)

@@ -15,6 +15,7 @@ from edgecron.base.paths import read_location
 from edgecron.client import Client
 from edgecron.model.choices import Status
 from tests.support.engines import Place
+from tests.support.processes import ends
 from tests.support.tools import need_packages
 
 if TYPE_CHECKING:
@@ -70,6 +71,41 @@ def test_a_run_survives_a_killed_engine_and_happens_once(place: Place) -> None:
     assert place.effects() == ["began"]
     assert second.stop() == 0
     assert place.client.engines() == []
+
+
+@pytest.mark.parametrize("on_lost", ["end", "leave"])
+def test_commands_that_others_took_over_while_no_engine_was_here_follow_on_lost(
+    place: Place, on_lost: str
+) -> None:
+    place.add("long", "@yearly", place.gate.line)
+    first = place.daemon("--on-lost", on_lost)
+    [run] = place.client.run_now("long")
+    watch = os.pidfd_open(place.gate.wait_arrival())
+    first.wait_for("started", schedule="long")
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.process.wait()
+    with place.client.store.transaction():  # as another machine does after 60 s
+        place.client.store.change(
+            """UPDATE executions SET status = 'interrupted', reason = 'lost',
+                   finished_at = claimed_at WHERE id = :id""",
+            {"id": run.id},
+        )
+
+    second = place.daemon("--on-lost", on_lost)
+    if on_lost == "end":
+        told = second.wait_for("taken_over")
+        assert (told["runs"], ends(watch)) == (1, True)
+    else:
+        second.wait_for("engine_started")
+        assert not ends(watch, bound_s=0.5)
+        place.gate.open()
+        assert ends(watch)
+    os.close(watch)
+
+    assert second.stop() == 0
+    assert "taken_over" not in [line["event"] for line in second.lines] or on_lost == "end"
+    [row] = place.runs("long")
+    assert (row.status, row.reason) == (Status.INTERRUPTED, "lost")
 
 
 def test_a_write_on_another_machine_wakes_an_engine(

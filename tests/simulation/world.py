@@ -309,6 +309,10 @@ class SimEngines:
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """The bodies of a dead supervisor end with it: see `World.kill_supervisor`."""
 
+    def end_forgotten(self, tokens: Collection[str]) -> int:
+        """Virtual supervisors forget no run."""
+        return 0
+
     def forget_engine(self, key: str) -> None:
         assert key not in self._world.engines
 

@@ -195,6 +195,10 @@ class SeemingEngines:
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """What ran ended with the machine."""
 
+    def end_forgotten(self, tokens: Collection[str]) -> int:
+        """No other engine was here before."""
+        return 0
+
     def forget_engine(self, key: str) -> None:
         """They have no files."""
 
