@@ -22,7 +22,6 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_name
-from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import UsageError
 from edgecron.base.units import to_ms
 from edgecron.base.zones import (
@@ -79,7 +78,7 @@ def run(cli: Session, args: Namespace) -> int:
     given = args
     args = with_defaults(cli, args)
     timezone = check_zone("local" if args.tz is None else args.tz)
-    at = now(SystemClock())
+    at = cli.now()
     triggers = read_triggers(args, name=args.name, timezone=timezone, now=at)
     if not triggers:
         raise UsageError(

@@ -29,7 +29,6 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidDocument, UsageError
 from edgecron.cli.add import warn_of_jitter, warn_of_missing, warn_of_windows
 from edgecron.cli.files import STDIN, read_file
@@ -128,7 +127,7 @@ def run(cli: Session, args: Namespace) -> int:
 def _read(cli: Session, content: bytes) -> Document:
     """Read the document, or print its problems."""
     try:
-        document = read_document(content, now=now(SystemClock()), is_portable=True)
+        document = read_document(content, now=cli.now(), is_portable=True)
     except InvalidDocument as error:
         say_problems(cli, error)
         raise

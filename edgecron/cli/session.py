@@ -7,10 +7,12 @@ import pwd
 import re
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from datetime import datetime
 from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import EdgecronError, NotFound, UsageError
 from edgecron.base.paths import (
     Location,
@@ -141,6 +143,12 @@ class Session(Output):
             if self.remote_url() is None:
                 self._tell_long_waits()
         return self._client
+
+    def now(self) -> datetime:
+        """The time from which relative times count; on a server, the clock of the server."""
+        if self.remote_url() is None and isinstance(self.location(), ServerUrl):
+            return self.client().now()
+        return now(SystemClock())
 
     def _tell_long_waits(self) -> None:
         from edgecron.store.sqlite.connection import tell_long_waits

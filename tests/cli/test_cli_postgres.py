@@ -12,9 +12,13 @@ import pytest
 from edgecron.base.paths import ServerUrl, read_location
 from edgecron.client import Client
 from tests.support.cli import Edgecron
+from tests.support.tools import need_packages
 
 if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer
+
+need_packages("psycopg")
+import psycopg  # noqa: E402
 
 
 @pytest.fixture
@@ -60,6 +64,27 @@ def test_commands_do_on_a_server_what_they_do_on_a_file(
     assert edgecron("next").code == 0
     assert edgecron("rm", "job").code == 0
     assert edgecron("undo").code == 0
+
+
+def test_relative_times_count_by_the_clock_of_the_server(
+    edgecron: Edgecron, url: str, tmp_path: Path
+) -> None:
+    edgecron("list")
+    edgecron("add", "first", "--on-demand", "--", "true")
+    with psycopg.connect(url) as server:
+        server.execute(
+            """CREATE OR REPLACE FUNCTION edgecron.server_ms() RETURNS bigint LANGUAGE sql VOLATILE
+               AS 'SELECT 2000000000000'"""
+        )
+    file = tmp_path / "schedules.toml"
+    file.write_text('[schedules.soon]\nat = "in 10m"\ncommand = ["true"]\n')
+
+    edgecron("add", "later", "--at", "in 20m", "--", "true")
+    edgecron("apply", str(file))
+
+    times = {one["name"]: one["next_run_at"] for one in edgecron("list", "--json").json}
+    assert times["later"].startswith("2033-05-18T03:53:2")
+    assert times["soon"].startswith("2033-05-18T03:43:2")
 
 
 @pytest.mark.parametrize(
