@@ -137,7 +137,9 @@ class Example:
             case "promql":
                 self._find_metrics(text)
             case label:
-                assert label == "ini" or label.endswith(" before"), f"a fence called {label!r}"
+                assert label in ("ini", "sql") or label.endswith(" before"), (
+                    f"a fence called {label!r}"
+                )
 
     def run(self, command: str) -> tuple[int, str]:
         """The exit code of a command line of the shell, and what it prints on both streams."""
