@@ -298,6 +298,7 @@ def main() -> int:
     parser.add_argument("--engines", type=int, default=2 * len(MACHINES), metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # It still ends all that it started.
     first = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     told: list[dict[str, Any]] = []
     for seed in range(first, first + options.storms):

@@ -89,6 +89,8 @@ class Faults:
         begin: Callable[[Fault], Undo | None] = getattr(
             self, f"_{fault.kind.name.removeprefix('long_')}"
         )
+        if self.is_server_down and fault.kind.lane == "server":
+            return None  # On a busy machine, the last fault of the lane lasts longer than planned.
         self.counts[fault.kind.name] += 1
         return begin(fault)
 

@@ -18,6 +18,10 @@ _FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 _PORT, _POOLER_PORT = 5432, 6432
 # How far each machine's clock is ahead, and whether a pooler is between it and the server.
 MACHINES = (("+0", False), ("+7m", False), ("-9m", True))
+# libfaketime sometimes refuses what `time.sleep` calls: clock_nanosleep until an instant.
+_SLEEP = """import select, time
+time.sleep = lambda seconds: select.select([], [], [], seconds)[0] or None
+"""
 _POOLER = """[databases]
 * = host={host} user=postgres
 [pgbouncer]
@@ -37,7 +41,9 @@ class ServerField(Field):
         super().__init__(folder, abilities=frozenset())
         self.has_cables = os.geteuid() == 0 and shutil.which("ip") is not None
         self._name = f"ecs{os.getpid()}"
-        self._cut: set[int] = set()
+        self._site = folder / "site"
+        self._site.mkdir()
+        (self._site / "sitecustomize.py").write_text(_SLEEP)
         if self.has_cables:
             self._lay_cables()
         server_folder = folder / "server"
@@ -78,6 +84,7 @@ class ServerField(Field):
                 "FAKETIME": wrong,
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
                 "DONT_FAKE_MONOTONIC": "1",
+                "PYTHONPATH": f"{self._site}:{found['PYTHONPATH']}",
             }
         return found
 
