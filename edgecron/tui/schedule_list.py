@@ -84,6 +84,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
         self.keys: array[int] = array("q")
         self._lines: dict[int, ScheduleLine] = {}
         self._seen = range(_FIRST)
+        self._is_begun = False
         self.sort = SortBy.NAME
         self.is_descending = False
 
@@ -96,7 +97,26 @@ class ScheduleSource(DatabaseSource["_Found"]):
         return wanted.unused_on_schedules
 
     def read(self) -> None:
-        """Read the order and the visible lines again."""
+        """Read the order and the visible lines again.
+
+        At first read only the first lines: the order of 100,000 schedules takes longer.
+        """
+        is_plain = self.sort is SortBy.NAME and not self.is_descending and self.filter is None
+        if is_plain and not self._is_begun:
+            self._query.ask(lambda client: client.first_schedule_lines(_FIRST), self._begin)
+        else:
+            self._read_order()
+
+    def _begin(self, lines: list[ScheduleLine]) -> None:
+        if not self._is_begun and self.filter is None:
+            self.keys = array("q", (line.id for line in lines))
+            self._take(lines)
+        self._is_begun = True
+        if len(lines) == _FIRST:
+            self._query.skip_wait()
+            self.read()
+
+    def _read_order(self) -> None:
         sort, is_descending, wanted, seen = self.sort, self.is_descending, self.filter, self._seen
 
         def find(client: Client) -> _Found:

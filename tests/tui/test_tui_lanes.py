@@ -16,7 +16,7 @@ from tests.support.clock import FakeClock
 from tests.support.scene import Scene
 from tests.support.specs import make_spec
 from tests.support.terminal import on_terminal, read_until
-from tests.tui.pilot import Seen, look_at
+from tests.tui.pilot import Seen, look_at, watch
 from tests.tui.snapshots import check_screen
 
 SIZES = ((40, 10), (80, 24), (120, 36), (160, 48))
@@ -231,3 +231,18 @@ def test_a_person_sees_zooms_and_leaves_the_timeline_on_a_terminal(tmp_path: Pat
         read_until(outer, "7 days")
         os.write(outer, b"q")
         read_until(outer, None)
+
+
+@pytest.mark.parametrize("count", [59, 60, 61, 150])
+def test_a_list_of_any_length_is_read_as_a_whole(tmp_path: Path, count: int) -> None:
+    async def story(seen: Seen) -> None:
+        for key in ("0", "1"):
+            await seen.press(key, "G")
+            assert f"job-{count:03}" in seen.text()
+            await seen.press("g")
+            assert "job-001" in seen.text()
+
+    clock = FakeClock()
+    with Client(tmp_path / "many.db", clock=clock) as client:
+        client.add_all([make_spec(f"job-{number + 1:03}", "@daily") for number in range(count)])
+    watch(story, tmp_path / "many.db", clock, size=(160, 48))
