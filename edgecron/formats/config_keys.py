@@ -38,6 +38,7 @@ ACTIONS: dict[str, Action] = {
     "runs": Action(("3",), "show past runs"),
     "scan": Action(("4",), "list what cron, systemd and launchd run on this machine"),
     "notices": Action(("5",), "list notices and whether they were sent"),
+    "tail": Action(("o",), "show or hide the output of the selected line's last run"),
     "failures": Action(("7",), "list failures by schedule and error"),
     "simulate": Action(("6",), "simulate what the schedules would do, hour by hour"),
     "span": Action(("t",), "simulate a week, a month or a year"),

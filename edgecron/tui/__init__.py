@@ -23,6 +23,7 @@
     schedule_screen.py schedule_facts.py durations.py   one schedule; facts and changes; chart
     run_screen.py run_facts.py   one run, and the thread that follows its output; its facts
     output_view.py output_text.py   its output on the screen; its lines, searched and selected
+    output_tail.py      the end of an output, beside the lists
     output_colors.py    colours that jobs print
     output_export.py    copy, save and page an output
 

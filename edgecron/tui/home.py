@@ -20,6 +20,7 @@ from edgecron.tui.keys import bindings
 from edgecron.tui.list_filter import FilterLine
 from edgecron.tui.list_view import LineView, Targets
 from edgecron.tui.notice_screen import NoticeScreen
+from edgecron.tui.output_tail import OutputTail
 from edgecron.tui.queries import DatabaseSource, ThrottledQuery
 from edgecron.tui.status import (
     Banner,
@@ -55,7 +56,7 @@ class HomeScreen(EditScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
         *("timeline", "schedules", "upcoming", "runs", "scan", "notices", "failures", "simulate"),
-        *("sort", "reverse", "filter", "back"),
+        *("sort", "reverse", "filter", "back", "tail"),
     )
 
     def __init__(self) -> None:
@@ -95,6 +96,7 @@ class HomeScreen(EditScreen[None]):
                         yield UpcomingBar(id="upcoming-bar")
                         yield WeekView(self, id="week")
                     yield FilterLine(view, id=f"{name}-foot")
+            yield OutputTail()
         yield Cards(id="cards")
         yield TextLine(id="cursor-detail")
         yield StatusLine()
@@ -107,6 +109,7 @@ class HomeScreen(EditScreen[None]):
         self._show_order(self.timeline)
         self.screen_layout_refresh_signal.subscribe(self, self._check_sizes)
         self._focus_list(_FIRST)
+        self.query_one(OutputTail).place()
         self.query_one(Banner).show_trouble()
         self._tick()
         self.set_interval(_ENGINES_S, self._read_engines)
@@ -267,6 +270,7 @@ class HomeScreen(EditScreen[None]):
 
     def _read_detail(self) -> None:
         line, name = self.current_view().current(), self.current_schedule()
+        self._read_tail()
         if line is None or name is None:
             self._take_detail(())
         elif self.current_source() is self.timeline and self.timeline.chosen is not None:
@@ -285,10 +289,26 @@ class HomeScreen(EditScreen[None]):
 
             self.ask("about", lambda client: schedule_detail(client, name), take)
 
+    def action_tail(self) -> None:
+        """Show or hide the output of the line under the cursor."""
+        self.query_one(OutputTail).switch()
+        self._read_tail()
+
+    def _read_tail(self) -> None:
+        line, source = self.current_view().current(), self.current_source()
+        run = self.timeline.chosen_run() if source is self.timeline else None
+        if run is not None:
+            self.query_one(OutputTail).show_run(run.run_id)
+        elif source is self.runs and line is not None:
+            self.query_one(OutputTail).show_run(line.key)
+        else:
+            self.query_one(OutputTail).show_run(self.current_schedule())
+
     def _take_detail(self, spans: Sequence[Span]) -> None:
         self.query_one("#cursor-detail", TextLine).show([(" ", ""), *spans])
 
     def on_resize(self) -> None:
+        self.query_one(OutputTail).place()
         name = next((name for name in _PANES if self.has_class(f"-{name}")), None)
         if name is not None:
             self._show_tabs(name)

@@ -30,7 +30,7 @@ IN_OUTPUT = frozenset(
 )
 IN_LISTS = frozenset(
     {
-        *("open", "scan", "notices", "simulate", "span", "sort", "reverse", "fields"),
+        *("open", "tail", "scan", "notices", "simulate", "span", "sort", "reverse", "fields"),
         *("mark_all", "mark_range"),
         *(
             "pause",

@@ -105,6 +105,12 @@ class OutputView(ScrollView, can_focus=True):
         self.has_errors |= any(chunk.stream is Stream.STDERR for _, chunk in pieces)
         self.lay_out()
 
+    def restart(self) -> None:
+        """Begin with the output of another run."""
+        self.printed, self.has_errors, self.selection = OutputText(), False, None
+        self.is_following, self.left = True, 0
+        self.lay_out()
+
     def finish(self, empty: str) -> None:
         """End the output; show `empty` if nothing was printed."""
         self.printed.finish()

@@ -288,6 +288,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
         "failures",
         "simulate",
         "span",
+        "tail",
         "filter",
         "sort",
         "reverse",

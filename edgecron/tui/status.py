@@ -304,6 +304,7 @@ _EVERYWHERE = (("quit", "quit"), ("palette", "all actions"))
 _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     "timeline": (
         ("open", "details"),
+        ("tail", "output"),
         ("left", "run before"),
         ("right", "after"),
         ("zoom_in", "zoom in"),
@@ -316,6 +317,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "schedules": (
         ("open", "details"),
+        ("tail", "output"),
         ("run", "run now"),
         ("add", "add"),
         ("edit", "edit"),
@@ -325,6 +327,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "upcoming": (
         ("open", "details"),
+        ("tail", "output"),
         ("run", "run now"),
         ("reschedule", "move"),
         ("pause", "pause"),

@@ -372,3 +372,27 @@ def test_keys_undo_two_changes_and_redo_one(environment: dict[str, str]) -> None
 
     with Client(Path(environment["EDGECRON_DB"])) as client:
         assert not client.schedule(_SHOWN).enabled
+
+
+def test_the_output_of_a_running_job_is_shown_below_the_list_as_it_comes(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path)
+    line = f"printf '\\033[31mfirst\\033[0m step\\n'; {gate.line}; echo last step"
+    words = ("add", "a-job", "--at", "in 1s", "--shell", line)
+    subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, check=True)
+    daemon = Daemon(tmp_path / "edgecron.db")
+    try:
+        gate.wait_arrival()
+        with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
+            read_until(outer, "step", after="first")
+            gate.open()
+            read_until(outer, "last step")
+            os.write(outer, b"o")
+            read_until(outer, "\x1b[")
+            os.write(outer, b"q")
+            shown = read_until(outer, None)
+    finally:
+        daemon.close()
+        gate.close()
+    assert "x1b" not in shown
