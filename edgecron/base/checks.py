@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from edgecron.base.errors import InvalidInput, InvalidName, InvalidTime
+from edgecron.base.units import MAX_DURATION_MS
 
 _AN_INSTANT = "such as datetime(2026, 12, 24, 18, tzinfo=UTC)"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
@@ -26,10 +27,8 @@ def check_type(
     raise InvalidInput(f"{what} is {value!r:.60}, expected {expected}", hint=hint)
 
 
-def check_seconds(
-    what: str, value: object, *, example: str, most: float, is_optional: bool = False
-) -> None:
-    """Raise InvalidInput unless a program's value is a number of seconds, 0 to `most`.
+def check_seconds(what: str, value: object, *, example: str, is_optional: bool = False) -> None:
+    """Raise InvalidInput unless a program's value is a number of seconds, at most 100 years.
 
     `example` is the parameter with a value to try; with `is_optional` None passes.
     """
@@ -38,7 +37,12 @@ def check_seconds(
     expected = "seconds or None" if is_optional else "seconds"
     check_type(what, value, int, float, expected=expected, hint=f"such as {example}")
     assert isinstance(value, int | float)
-    check_range(what, value, 0, most)
+    check_range(what, value, 0, MAX_DURATION_MS / 1000)
+
+
+def check_switch(what: str, value: object) -> None:
+    """Raise InvalidInput unless a program's value is True or False."""
+    check_type(what, value, bool, expected="True or False", hint=f"such as {what}=True")
 
 
 def is_name(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from edgecron.base.checks import check_name, check_type
+from edgecron.base.checks import check_name, check_switch
 from edgecron.embedding.added import AddedJob
 from edgecron.embedding.concurrency import beside
 from edgecron.embedding.declarations import Declared, place_of
@@ -129,10 +129,8 @@ class Adding(Program):
         where: str,
     ) -> Entry[Any]:
         check_name(name, what="schedule name")
-        check_type("replace", replaces, bool, expected="True or False", hint="such as replace=True")
-        check_type(
-            "process", job.is_process, bool, expected="True or False", hint="such as process=True"
-        )
+        check_switch("replace", replaces)
+        check_switch("process", job.is_process)
         given = dict(options)
         known = job.option_names
         check_names(name, given, known=known)  # A misspelt `command`, too.

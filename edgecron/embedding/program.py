@@ -9,11 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.checks import check_name, check_seconds, check_type, suggest
+from edgecron.base.checks import check_name, check_seconds, check_switch, check_type, suggest
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.base.errors import DatabaseBusy, InvalidInput, NotFound, NotSupported
 from edgecron.base.paths import Location, ServerUrl
-from edgecron.base.units import MAX_DURATION_MS
 from edgecron.base.zones import check_zone
 from edgecron.client.opening import OpenDatabase
 from edgecron.embedding.concurrency import AWAIT_HINT, MOST_WAIT_S, ClientPool, beside, is_on_loop
@@ -98,7 +97,7 @@ class Program:
                 f"clock is {clock!r:.60}, expected a clock or None",
                 hint="such as edgecron.embedding.testing.FakeClock(), in a test",
             )
-        check_seconds("busy_wait", busy_wait, example="busy_wait=30.0", most=MAX_DURATION_MS / 1000)
+        check_seconds("busy_wait", busy_wait, example="busy_wait=30.0")
         self._clock: Clock = clock or SystemClock()
         self._database = database
         self._retention = retention
@@ -195,7 +194,7 @@ class Program:
     ) -> Decorate:
         """Return the decorator of `job` and `task`; `where` is the line that declares."""
         check_when(when)
-        check_type("process", process, bool, expected="True or False", hint="such as process=True")
+        check_switch("process", process)
 
         def decorate(function: Callable[..., Any]) -> Any:
             job_name = read_job_name(function, name)
@@ -297,7 +296,7 @@ class Program:
         """
         from edgecron.client.declaring import prune_declared
 
-        check_type("others", others, bool, expected="True or False", hint="such as others=True")
+        check_switch("others", others)
         self.keep_declared()
         with self.pool.client() as client:
             return prune_declared(

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgecron.base.checks import check_seconds
 from edgecron.base.errors import Conflict, NotFound, ResultLost, RunFailed
-from edgecron.base.units import MAX_DURATION_MS
 from edgecron.embedding.concurrency import beside, engine_logger
 from edgecron.embedding.events import why_lost
 from edgecron.model.choices import ACTIVE, Cause, Reason, Status
@@ -286,7 +285,6 @@ class Waits:
             "timeout",
             timeout_s,
             example="timeout=10",
-            most=MAX_DURATION_MS / 1000,
             is_optional=True,
         )
         until_ms = None if timeout_s is None else self._clock.monotonic_ms() + timeout_s * 1000

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
 from weakref import WeakSet
 
-from edgecron.base.checks import check_range, check_seconds, check_type, suggest
+from edgecron.base.checks import check_range, check_seconds, check_switch, check_type, suggest
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, DatabaseGone, InvalidInput
 from edgecron.base.forks import reset_in_children
 from edgecron.base.paths import Location, is_there
-from edgecron.base.units import MAX_DURATION_MS
 from edgecron.embedding.adding import Adding
 from edgecron.embedding.concurrency import Loops, beside
 from edgecron.embedding.events import RunEvent, log_end, wants_of
@@ -41,7 +40,6 @@ _GRACE_MS = 2_000  # the wait for functions that were asked to stop
 _FAILURES_S = 2.0  # the wait for `on_failure` functions
 _MARGIN_S = 3.0  # what an engine takes to end after its last function, at most
 _MOST_RUNNING = 1_000_000
-_MOST_WAIT_S = MAX_DURATION_MS / 1000
 _started: WeakSet[Scheduler] = WeakSet()  # the Schedulers of this process that were ever started
 
 
@@ -103,12 +101,8 @@ class Scheduler(Adding):
             clock=clock,
             busy_wait=busy_wait,
         )
-        check_type(
-            "commands", commands, bool, expected="True or False", hint="such as commands=False"
-        )
-        check_seconds(
-            "shutdown_timeout", shutdown_timeout, example="shutdown_timeout=10.0", most=_MOST_WAIT_S
-        )
+        check_switch("commands", commands)
+        check_seconds("shutdown_timeout", shutdown_timeout, example="shutdown_timeout=10.0")
         self._queues = (self.queue, COMMAND_QUEUE) if commands else (self.queue,)
         check_type(
             "max_running", max_running, int, type(None),
@@ -173,7 +167,7 @@ class Scheduler(Adding):
         It has not ended if a function does not return. The run then continues, and its end is
         written when it comes, as long as this process lives. Harmless without an engine.
         """
-        check_seconds("wait", wait, example="stop(wait=10)", most=_MOST_WAIT_S, is_optional=True)
+        check_seconds("wait", wait, example="stop(wait=10)", is_optional=True)
         with self._lock:
             engine, self._engine = self._engine, None
             self._must_exist = False

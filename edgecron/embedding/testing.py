@@ -37,7 +37,7 @@ from edgecron.base.checks import (
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.json_texts import json_text
 from edgecron.base.paths import DATABASE_NAME
-from edgecron.base.units import MAX_DURATION_MS, to_ms
+from edgecron.base.units import to_ms
 from edgecron.embedding.context import RunContext
 from edgecron.embedding.events import (
     Origins,
@@ -385,9 +385,7 @@ def context(
     for what, number in (("attempt", attempt), ("max_attempts", most)):
         check_type(what, number, int, expected="a whole number", hint=f"such as {what}=2")
         check_range(what, number, 1, 1_000_000)
-    check_seconds(
-        "timeout", timeout, example="timeout=5", most=MAX_DURATION_MS / 1000, is_optional=True
-    )
+    check_seconds("timeout", timeout, example="timeout=5", is_optional=True)
     if [type(scope), *map(type, scope)] != [tuple, str, str]:
         raise InvalidInput(
             f"scope is {scope!r:.60}, expected (kind, id)",

@@ -9,7 +9,7 @@ text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from edgecron.client.plain_forms import Shape, nullable
 from edgecron.formats.document_writing import TRIGGERS
@@ -83,102 +83,86 @@ def _or_several(shape: Shape, *, most: int) -> Shape:
     return {"anyOf": [shape, {"type": "array", "items": shape, "minItems": 1, "maxItems": most}]}
 
 
-_TRIGGER_LIMITS = {"every": 12}
+_MOST_INTERVALS = 12  # of one schedule
 _TEXT_LIMITS = {"shell": ("argument", _MOST_TEXT), "callable": ("argument", 1000)}
+_RULES = {"type": "string", "pattern": f"^{RULE_NAME.pattern}(,{RULE_NAME.pattern})*$"}
+_RULE = {"type": "string", "pattern": f"^{RULE_NAME.pattern}$"}
+_COMMAND: Shape = {
+    "type": "array",
+    "minItems": 1,
+    "prefixItems": [_text("the program", kind="argument", most=_MOST_TEXT)],
+    "items": _text("an argument", least=0, most=_MOST_TEXT),
+}
+_VARIABLES: Shape = {
+    "type": "object",
+    "propertyNames": {
+        "type": "string",
+        "pattern": r"^(?!EDGECRON_)[^=\u0000]+$",
+        "description": "a name without =, not beginning with EDGECRON_",
+    },
+    "additionalProperties": _text("a value", least=0, most=_MOST_TEXT),
+}
+
+
+def _triggers(option: Option) -> Shape:
+    kind = "when" if option.name == "at" else option.name
+    most = _MOST_INTERVALS if option.name == "every" else 64
+    return _or_several(_text(option.words, kind=kind), most=most)
+
+
+def _line(option: Option) -> Shape:
+    kind, most = _TEXT_LIMITS.get(option.name, ("printable", 140))
+    return _text(option.words, kind=kind, most=most)
+
+
+def _lines(option: Option) -> Shape:
+    if option.name == "description":
+        return _text(option.words, kind="printable", most=4096)
+    return {"type": "string", "maxLength": _MOST_TEXT, "description": option.words}
+
+
+def _said(shape: Shape) -> Callable[[Option], Shape]:
+    """Return a function that adds the words of an option to a schema."""
+    return lambda option: {**shape, "description": option.words}
+
+
+# The schema of an option in a document, by its type.
+_BY_TYPE: Mapping[OptionType, Callable[[Option], Shape]] = {
+    OptionType.TRIGGERS: _triggers,
+    OptionType.COMMAND: _said(_COMMAND),
+    OptionType.TEXT: _line,
+    OptionType.LINES: _lines,
+    OptionType.PATH: lambda one: _text(one.words, most=4096),
+    OptionType.USER: lambda one: _text(one.words, kind="user", most=256),
+    OptionType.JSON: lambda one: {"description": f"{one.words}: any JSON value; null is none"},
+    OptionType.VARIABLES: _said(_VARIABLES),
+    OptionType.TIME: lambda one: _text(one.words, kind="when"),
+    OptionType.ZONE: lambda one: ZONE_OR_NULL,
+    OptionType.DURATION: lambda one: duration(one.words, is_clearable=one.is_clearable),
+    OptionType.COUNT: lambda one: _said(_integer(one.least, one.most))(one),
+    OptionType.FACTOR: lambda one: _said({**_integer(one.least, one.most), "type": "number"})(one),
+    OptionType.PRIORITY: lambda one: {
+        "anyOf": [_choice("low", "normal", "high"), _integer(-one.most, one.most)],
+        "description": one.words,
+    },
+    OptionType.CODES: _said(
+        {"type": "array", "items": _integer(0, 255), "minItems": 1, "maxItems": 256}
+    ),
+    OptionType.RULES: lambda one: {
+        "anyOf": [_said(_RULES)(one), {"type": "array", "items": _RULE, "maxItems": 64}]
+    },
+    OptionType.CHOICE: lambda one: _said(_choice(*one.choices))(one),
+    OptionType.CONDITIONS: lambda one: _or_several(_text(one.words, kind="condition"), most=64),
+    OptionType.WINDOWS: lambda one: _or_several(_text(one.words, most=64), most=64),
+    OptionType.DAYS: lambda one: _or_several(_text(one.words, most=4096), most=64),
+    OptionType.GROUP: lambda one: _text(one.words, kind="group", most=200),
+    OptionType.SCOPES: lambda one: _or_several(_text(one.words, kind="scope"), most=1000),
+    OptionType.SWITCH: _said({"type": "boolean"}),
+}
 
 
 def _shape(option: Option) -> Shape:
-    """Return the schema of an option in a document."""
-    words = option.words
-    match option.type:
-        case OptionType.TRIGGERS:
-            kind = "when" if option.name == "at" else option.name
-            return _or_several(_text(words, kind=kind), most=_TRIGGER_LIMITS.get(option.name, 64))
-        case OptionType.SWITCH:
-            return {"type": "boolean", "description": words}
-        case OptionType.ZONE:
-            return ZONE_OR_NULL
-        case OptionType.TIME:
-            return _text(words, kind="when")
-        case OptionType.DURATION:
-            return duration(words, is_clearable=option.is_clearable)
-        case OptionType.COUNT:
-            return {**_integer(option.least, option.most), "description": words}
-        case OptionType.FACTOR:
-            return {
-                "type": "number",
-                "minimum": option.least,
-                "maximum": option.most,
-                "description": words,
-            }
-        case OptionType.CHOICE:
-            return {**_choice(*option.choices), "description": words}
-        case OptionType.CODES:
-            return {
-                "type": "array",
-                "items": _integer(0, 255),
-                "minItems": 1,
-                "maxItems": 256,
-                "description": words,
-            }
-        case OptionType.RULES:
-            name = RULE_NAME.pattern
-            return {
-                "anyOf": [
-                    {"type": "string", "pattern": f"^{name}(,{name})*$", "description": words},
-                    {
-                        "type": "array",
-                        "items": {"type": "string", "pattern": f"^{name}$"},
-                        "maxItems": 64,
-                    },
-                ]
-            }
-        case OptionType.PRIORITY:
-            return {
-                "anyOf": [_choice("low", "normal", "high"), _integer(-option.most, option.most)],
-                "description": words,
-            }
-        case OptionType.CONDITIONS:
-            return _or_several(_text(words, kind="condition"), most=64)
-        case OptionType.WINDOWS:
-            return _or_several(_text(words, most=64), most=64)
-        case OptionType.DAYS:
-            return _or_several(_text(words, most=4096), most=64)
-        case OptionType.SCOPES:
-            return _or_several(_text(words, kind="scope"), most=1000)
-        case OptionType.GROUP:
-            return _text(words, kind="group", most=200)
-        case OptionType.USER:
-            return _text(words, kind="user", most=256)
-        case OptionType.PATH:
-            return _text(words, most=4096)
-        case OptionType.JSON:
-            return {"description": f"{words}: any JSON value; null is none"}
-        case OptionType.COMMAND:
-            return {
-                "type": "array",
-                "minItems": 1,
-                "prefixItems": [_text("the program", kind="argument", most=_MOST_TEXT)],
-                "items": _text("an argument", least=0, most=_MOST_TEXT),
-                "description": words,
-            }
-        case OptionType.VARIABLES:
-            return {
-                "type": "object",
-                "propertyNames": {
-                    "type": "string",
-                    "pattern": r"^(?!EDGECRON_)[^=\u0000]+$",
-                    "description": "a name without =, not beginning with EDGECRON_",
-                },
-                "additionalProperties": _text("a value", least=0, most=_MOST_TEXT),
-                "description": words,
-            }
-    if option.name == "description":
-        return _text(words, kind="printable", most=4096)
-    if option.name == "stdin":
-        return {"type": "string", "maxLength": _MOST_TEXT, "description": words}
-    kind, most = _TEXT_LIMITS.get(option.name, ("printable", 140))
-    return _text(words, kind=kind, most=most)
+    return _BY_TYPE[option.type](option)
 
 
 _SHAPES: Mapping[str, Shape] = {

@@ -38,7 +38,7 @@ def said_by(caught: pytest.ExceptionInfo[EdgecronError]) -> str:
         ({"max_running": "3"}, "max_running is '3', expected a whole number or None [such as"),
         ({"max_running": True}, "max_running is True, expected a whole number or None"),
         ({"on_shutdown": "x"}, "on_shutdown is 'x', expected one of leave, wait, stop [such as"),
-        ({"commands": "no"}, "commands is 'no', expected True or False [such as commands=False]"),
+        ({"commands": "no"}, "commands is 'no', expected True or False [such as commands=True]"),
         ({"shutdown_timeout": "x"}, "shutdown_timeout is 'x', expected seconds [such as"),
         ({"shutdown_timeout": -1}, "shutdown_timeout is -1, expected 0 to"),
         ({"shutdown_timeout": float("nan")}, "shutdown_timeout is nan, expected 0 to"),
