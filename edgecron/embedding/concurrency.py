@@ -20,9 +20,10 @@ import os
 import sys
 import threading
 from _thread import RLock
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
 from edgecron.base.errors import DatabaseBusy
@@ -94,6 +95,7 @@ class Loops:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 
 MOST_WAIT_S = 0.1  # for another's lock, on the thread of an event loop
 AWAIT_HINT = (
@@ -117,6 +119,23 @@ async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) ->
     import asyncio
 
     return await asyncio.to_thread(function, *args, **kwargs)
+
+
+def beside_loop(
+    method: Callable[Concatenate[S, P], R],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """Return a method for coroutines, which calls this one on a thread beside the loop."""
+
+    @wraps(method)
+    async def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        # By its name: a subclass can have another one.
+        found: R = await beside(getattr(self, method.__name__), *args, **kwargs)
+        return found
+
+    call.__doc__ = f"`{method.__name__}`, for a coroutine."
+    call.__name__ = f"a{method.__name__}"
+    call.__qualname__ = f"{method.__qualname__.rpartition('.')[0]}.{call.__name__}"
+    return call
 
 
 _KEPT = 4  # idle Clients that stay open

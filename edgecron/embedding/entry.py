@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from edgecron.base.checks import check_type
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.embedding.added import AddedJob, find_path
-from edgecron.embedding.concurrency import beside
+from edgecron.embedding.concurrency import beside_loop
 from edgecron.embedding.declared_options import (
     COMMAND_OPTION_NAMES,
     OPTION_NAMES,
@@ -135,41 +135,10 @@ class Entry(Scheduled[T]):
         """`run_now`, for a coroutine: `run = await entry.arun_now()`, then `await run`."""
         return await self._afire_one(payload_json(payload))
 
-    async def achange(
-        self,
-        when: Trigger | str | Sequence[Trigger | str] = (),
-        *,
-        command: Sequence[str] | None = None,
-        shell: str | None = None,
-        call: Callable[..., Any] | None = None,
-        args: Sequence[object] | None = None,
-        kwargs: Mapping[str, object] | None = None,
-        **options: Unpack[CommandOptions],
-    ) -> None:
-        """`change`, for a coroutine."""
-        await beside(
-            lambda: self.change(
-                when,
-                command=command,
-                shell=shell,
-                call=call,
-                args=args,
-                kwargs=kwargs,
-                **options,
-            )
-        )
-
-    async def aadd_scopes(self, *scopes: str) -> None:
-        """`add_scopes`, for a coroutine."""
-        await beside(self.add_scopes, *scopes)
-
-    async def aremove_scopes(self, *scopes: str) -> None:
-        """`remove_scopes`, for a coroutine."""
-        await beside(self.remove_scopes, *scopes)
-
-    async def aremove(self) -> None:
-        """`remove`, for a coroutine."""
-        await beside(self.remove)
+    achange = beside_loop(change)
+    aadd_scopes = beside_loop(add_scopes)
+    aremove_scopes = beside_loop(remove_scopes)
+    aremove = beside_loop(remove)
 
     def _change_scopes(
         self, scopes: Sequence[str], change: Callable[[list[str]], list[str]]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 from edgecron.base.checks import check_type
 from edgecron.base.errors import InvalidInput
 from edgecron.base.json_texts import json_text
-from edgecron.embedding.concurrency import beside, engine_logger
+from edgecron.embedding.concurrency import beside, beside_loop, engine_logger
 from edgecron.embedding.context import Arguments, RunContext
 from edgecron.embedding.enqueuing import CALL_OPTIONS, PLAIN, CallOptions, read_call, take_call
 from edgecron.embedding.run import Run, Waits
@@ -143,35 +143,12 @@ class Scheduled(Generic[T]):
         """`schedule`, for a coroutine."""
         return await beside(lambda: self.schedule)
 
-    async def anext_runs(self, count: int = 5) -> list[datetime]:
-        """`next_runs`, for a coroutine."""
-        return await beside(self.next_runs, count)
-
-    async def ahistory(
-        self,
-        *,
-        status: str | Collection[str] = (),
-        limit: int = 20,
-        before: int | None = None,
-    ) -> list[Run[T]]:
-        """`history`, for a coroutine."""
-        return await beside(self.history, status=status, limit=limit, before=before)
-
-    async def apause(self, until: datetime | None = None) -> None:
-        """`pause`, for a coroutine."""
-        await beside(self.pause, until)
-
-    async def aresume(self) -> None:
-        """`resume`, for a coroutine."""
-        await beside(self.resume)
-
-    async def areschedule(self, run_at: datetime) -> None:
-        """`reschedule`, for a coroutine."""
-        await beside(self.reschedule, run_at)
-
-    async def astate(self) -> dict[str, Any]:
-        """`state`, for a coroutine."""
-        return await beside(self.state)
+    anext_runs = beside_loop(next_runs)
+    ahistory = beside_loop(history)
+    apause = beside_loop(pause)
+    aresume = beside_loop(resume)
+    areschedule = beside_loop(reschedule)
+    astate = beside_loop(state)
 
     async def afire(self, payload: object = None) -> list[Run[T]]:
         """`fire`, for a coroutine."""

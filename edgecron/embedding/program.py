@@ -15,7 +15,13 @@ from edgecron.base.errors import DatabaseBusy, InvalidInput, NotFound, NotSuppor
 from edgecron.base.paths import Location, ServerUrl
 from edgecron.base.zones import check_zone
 from edgecron.client.opening import OpenDatabase
-from edgecron.embedding.concurrency import AWAIT_HINT, MOST_WAIT_S, ClientPool, beside, is_on_loop
+from edgecron.embedding.concurrency import (
+    AWAIT_HINT,
+    MOST_WAIT_S,
+    ClientPool,
+    beside_loop,
+    is_on_loop,
+)
 from edgecron.embedding.context import Arguments, RunContext
 from edgecron.embedding.declarations import (
     Declared,
@@ -362,25 +368,11 @@ class Program:
 
     # The same for coroutines: each call runs on a thread beside the event loop.
 
-    async def asend(self, target: str, *args: Any, **kwargs: Any) -> Run[Any]:
-        """`send`, for a coroutine."""
-        return await beside(lambda: self.send(target, *args, **kwargs))
-
-    async def aget(self, name: str) -> Entry[Any]:
-        """`get`, for a coroutine."""
-        return await beside(self.get, name)
-
-    async def aschedules(self) -> list[Schedule]:
-        """`schedules`, for a coroutine."""
-        return await beside(self.schedules)
-
-    async def arun(self, run_id: int) -> Run[Any]:
-        """`run`, for a coroutine."""
-        return await beside(self.run, run_id)
-
-    async def aprune(self, *, others: bool = False) -> list[str]:
-        """`prune`, for a coroutine."""
-        return await beside(self.prune, others=others)
+    asend = beside_loop(send)
+    aget = beside_loop(get)
+    aschedules = beside_loop(schedules)
+    arun = beside_loop(run)
+    aprune = beside_loop(prune)
 
     def client(self) -> AbstractContextManager[Client]:
         """Lend the database itself to one thread: `with scheduler.client() as client`."""

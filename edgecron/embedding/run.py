@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgecron.base.checks import check_seconds
 from edgecron.base.errors import Conflict, NotFound, ResultLost, RunFailed
-from edgecron.embedding.concurrency import beside, engine_logger
+from edgecron.embedding.concurrency import beside, beside_loop, engine_logger
 from edgecron.embedding.events import why_lost
 from edgecron.model.choices import ACTIVE, Cause, Reason, Status
 from edgecron.model.engine import find_program
@@ -180,9 +180,7 @@ class Run(Generic[T]):
         self._known = self._waits.look(self.execution)
         return self
 
-    async def arefresh(self) -> Run[T]:
-        """`refresh`, for a coroutine."""
-        return await beside(self.refresh)
+    arefresh = beside_loop(refresh)
 
     def wait(self, timeout: float | None = None) -> Run[T]:
         """Wait until it and its retries have ended, at most `timeout` seconds; return it.
@@ -213,13 +211,9 @@ class Run(Generic[T]):
         self._known = self._waits.cancel(self.id)
         return self
 
-    async def acancel(self) -> Run[T]:
-        """`cancel`, for a coroutine."""
-        return await beside(self.cancel)
+    acancel = beside_loop(cancel)
 
 
-# Pauses between two reads of a run that another process may end: a short run is seen soon, and a
-# long one costs little.
 _FIRST_PAUSE_S = 0.01
 _LAST_PAUSE_S = 0.5
 

@@ -16,7 +16,7 @@ from edgecron.base.errors import Conflict, DatabaseGone, InvalidInput
 from edgecron.base.forks import reset_in_children
 from edgecron.base.paths import Location, is_there
 from edgecron.embedding.adding import Adding
-from edgecron.embedding.concurrency import Loops, beside
+from edgecron.embedding.concurrency import Loops, beside, beside_loop
 from edgecron.embedding.events import RunEvent, log_end, wants_of
 from edgecron.embedding.processes import is_child, is_interactive, process_part
 from edgecron.embedding.subscriptions import EventStream, Subscribers, Subscription
@@ -217,9 +217,7 @@ class Scheduler(Adding):
         """`start`, for a coroutine: coroutine jobs run on its event loop."""
         await self.__aenter__()
 
-    async def astop(self, wait: float | None = None) -> bool:
-        """`stop`, for a coroutine."""
-        return await beside(self.stop, wait)
+    astop = beside_loop(stop)
 
     async def __aenter__(self) -> Self:
         import asyncio  # 30 ms and 11 MB; the caller has it loaded
