@@ -111,7 +111,7 @@ def test_imports_go_down_the_floors() -> None:
 # table of commands, of which only the one that runs is imported.
 BY_NAME = {"edgecron", "edgecron.cli.commands"}
 # Imports a module of the program that embeds edgecron, in a process of its own.
-IMPORTS_THE_PROGRAM = {"edgecron.embedding.added", "edgecron.embedding.child_run"}
+IMPORTS_THE_PROGRAM = {"edgecron.embedding.processes", "edgecron.embedding.child_run"}
 _IMPORTERS = {
     *("import_module", "importlib.import_module", "__import__", "builtins.__import__"),
     *("run_module", "runpy.run_module"),

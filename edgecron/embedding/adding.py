@@ -6,11 +6,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from edgecron.base.checks import check_name, check_switch
-from edgecron.embedding.added import AddedJob
 from edgecron.embedding.concurrency import beside
 from edgecron.embedding.declarations import Declared, place_of
 from edgecron.embedding.declared_options import check_names, payload_text, read_options
-from edgecron.embedding.entry import Entry
+from edgecron.embedding.entry import AddedJob, Entry
 from edgecron.embedding.program import Program
 
 if TYPE_CHECKING:

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import DatabaseUnusable, EdgecronError, InvalidInput, NotFound
 from edgecron.client import Client
-from edgecron.embedding.added import load_function
 from edgecron.embedding.context import Arguments, Middleware
 from edgecron.embedding.job import Job as Declared
-from edgecron.embedding.processes import begin_child
+from edgecron.embedding.processes import begin_child, load_function
 from edgecron.model.choices import Cause, JobKind, Reason
 from edgecron.model.job import Job
 from edgecron.model.run import MOST_RESULT_BYTES, Claim

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.checks import check_name
 from edgecron.base.errors import AlreadyExists, InvalidInput
 from edgecron.base.values import dataclass
-from edgecron.embedding.added import load_function
 from edgecron.embedding.context import Arguments, Middleware, is_generator_function
-from edgecron.embedding.processes import is_typed
+from edgecron.embedding.processes import is_typed, load_function
 from edgecron.model.engine import IMPORTED, Offers, find_program, is_import_path, offer_of
 
 if TYPE_CHECKING:

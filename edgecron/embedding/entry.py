@@ -1,4 +1,4 @@
-"""Entry: a schedule of the database by its name, to read, run, change and remove."""
+"""Entry: a schedule of the database by its name, to read, run, change and remove; its job."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.checks import check_type
 from edgecron.base.errors import Conflict, InvalidInput
-from edgecron.embedding.added import AddedJob, find_path
+from edgecron.base.values import NamedTuple
 from edgecron.embedding.concurrency import beside_loop
+from edgecron.embedding.context import Arguments, Middleware
 from edgecron.embedding.declared_options import (
     COMMAND_OPTION_NAMES,
     OPTION_NAMES,
+    command_keys,
     payload_text,
     read_change,
 )
 from edgecron.embedding.enqueuing import read_call
 from edgecron.embedding.job import Scheduled, payload_json
+from edgecron.embedding.processes import bare, find_path, import_path, load_function
 from edgecron.formats.document_writing import scope_texts
-from edgecron.model.choices import GLOBAL_SCOPE, JobKind
+from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
+from edgecron.model.engine import CALL
+from edgecron.model.schedule import ScheduleSpec
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -32,6 +37,96 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _WITHOUT = GLOBAL_SCOPE[0]  # the scope of a schedule without scopes
+
+
+class AddedJob(NamedTuple):
+    """The job that a call of `add` or `change` gives. A part that was not given is None."""
+
+    command: Sequence[str] | None
+    shell: str | None
+    call: Callable[..., Any] | None
+    args: Sequence[object] | None
+    kwargs: Mapping[str, object] | None
+    is_process: bool = False  # each run of the call is a process of its own
+
+    @property
+    def option_names(self) -> frozenset[str]:
+        """The options of a new schedule with this job."""
+        return COMMAND_OPTION_NAMES if self.call is None else OPTION_NAMES
+
+    @property
+    def _has_arguments(self) -> bool:
+        return bool(self.args) or bool(self.kwargs)
+
+    def keys(self, name: str, *, queue: str) -> dict[str, object]:
+        """Return the document's keys for a new schedule. Raises InvalidInput."""
+        if self.call is None:
+            if self.is_process:
+                raise InvalidInput(
+                    f"schedule {name!r} has process, but no call",
+                    hint="a command is a process of its own already",
+                )
+            if self._has_arguments:
+                raise InvalidInput(
+                    f"schedule {name!r} has args or kwargs, but no call",
+                    hint="such as call=reports.send; a command has its arguments in command=[...]",
+                )
+            return command_keys(name, self.command, self.shell)
+        if (self.command, self.shell) != (None, None):
+            raise InvalidInput(
+                f"schedule {name!r} has a call and a command, expected one of them",
+                hint="make two schedules",
+            )
+        path = import_path(self.call, name=name)
+        kind: dict[str, object] = (
+            {"command": [CALL, path]} if self.is_process else {"callable": path}
+        )
+        return {**kind, "queue": queue, **self._payload_keys(name, self.call)}
+
+    def changed_keys(self, spec: ScheduleSpec, *, queue: str) -> dict[str, object]:
+        """Return the document's keys that change in a schedule; a key that is None goes.
+
+        Raises InvalidInput.
+        """
+        name, job, has_arguments = spec.name, spec.job, (self.args, self.kwargs) != (None, None)
+        path = find_path(job)
+        is_call = path is not None
+        wants_call = self.call is not None or has_arguments
+        wants_command = (self.command, self.shell) != (None, None)
+        if wants_call and not is_call:
+            raise _another_kind(name, "is not an added call of a function", "call=f")
+        if wants_command and (is_call or spec.queue != COMMAND_QUEUE):
+            raise _another_kind(name, "calls a function", "command=[...]")
+        if self.call is not None:
+            is_process = job.kind is JobKind.COMMAND
+            new = self._replace(is_process=is_process).keys(name, queue=queue)
+            if not has_arguments:
+                _arguments(self.call, name=name).check(job.payload)
+                return new | {"payload": job.payload}
+            return {"payload": None, **new}
+        if has_arguments:
+            assert path is not None
+            return {"payload": None, **self._payload_keys(name, _found(name, path))}
+        return command_keys(name, self.command, self.shell) if wants_command else {}
+
+    def _payload_keys(self, name: str, call: object) -> dict[str, object]:
+        args, kwargs = self.args, self.kwargs
+        check_type(
+            "args", args, list, tuple, type(None),
+            expected="a list", hint='such as args=["plc2"]',
+        )  # fmt: skip
+        check_type(
+            "kwargs", kwargs, Mapping, type(None),
+            expected="a dict", hint='such as kwargs={"host": "plc2"}',
+        )  # fmt: skip
+        try:
+            payload = _arguments(call, name=name).payload_of(tuple(args or ()), kwargs or {})
+        except TypeError as error:
+            raise InvalidInput(
+                f"schedule {name!r}: {error}",
+                hint="give args=[...] or kwargs={...} that the function takes",
+            ) from None
+        return {} if payload is None else {"payload": payload}
 
 
 class Entry(Scheduled[T]):
@@ -163,3 +258,24 @@ class Entry(Scheduled[T]):
         place = self._program.find_declaration(self.name)
         if place is not None:
             raise Conflict(f"schedule {self.name!r} is declared in code, at {place}", hint=how)
+
+
+def _arguments(call: object, *, name: str) -> Arguments:
+    """Return what a function takes. It is not called here, so nothing is around it."""
+    return Arguments(bare(call), job=name, middleware=Middleware())
+
+
+def _found(name: str, path: str) -> Callable[..., Any]:
+    try:
+        return load_function(path)
+    except ImportError as error:
+        raise InvalidInput(
+            f"schedule {name!r}: {error}", hint="change it in a program that has this module"
+        ) from error
+
+
+def _another_kind(name: str, what: str, key: str) -> InvalidInput:
+    return InvalidInput(
+        f"schedule {name!r} {what}, so {key} can't change it",
+        hint="remove it, and add it again",
+    )

@@ -13,7 +13,7 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, replace
-from edgecron.embedding.added import find_path
+from edgecron.embedding.processes import find_path
 from edgecron.embedding.travel_calls import CallsInTurn, Lasts, Stage
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.run import Claim, Outcome, Output, OutputChunk, Reported, Stall, Stream
