@@ -140,22 +140,6 @@ _VALUES = {
 }
 
 USAGE = "edgecron [global options] COMMAND ..."
-EVERYDAY = """\
-edgecron add nightly --cron "0 2 * * *" -- tar czf /backup/home.tgz /home/me
-edgecron daemon                 run due schedules, in the foreground
-edgecron                        open the dashboard, on a terminal
-edgecron list                   list schedules, their next and last runs
-edgecron show nightly           show one schedule, and why it runs or not
-edgecron run nightly --wait     run it now, and see its output
-edgecron history nightly        list its past runs
-edgecron logs -f nightly        follow its output
-edgecron cancel 41              cancel run 41
-edgecron edit nightly --cron "30 3 * * *"
-edgecron pause nightly          pause it; resume continues it
-edgecron rm nightly             remove it; its history stays
-edgecron undo nightly           restore it
-edgecron check "30 2 * * 1-5"   explain a cron text
-crontab -l | edgecron import crontab -"""
 EXIT_CODES = {
     0: "ok",
     1: "failed",

@@ -24,6 +24,7 @@ from edgecron.base.errors import UsageError
 from edgecron.base.paths import state_dir
 from edgecron.cli.engine_hosting import open_host, stop_on_signals
 from edgecron.cli.event_lines import Line, readable
+from edgecron.cli.files import read_text
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.client import Client
@@ -52,17 +53,6 @@ _STORY = (
     ("stuck", "every 6s", "sleep 60", 2.0, "is ended by its timeout of 2 s"),
 )
 _OF_THE_ENGINE = (EventKind.ENGINE_STARTED, EventKind.ENGINE_STOPPING, EventKind.ENGINE_STOPPED)
-_NEXT_STEPS = """
-The temporary database is removed.
-
-Now try it yourself:
-  edgecron add hello --every 10s --shell "date"    a schedule that stays
-  edgecron daemon                                  run due schedules until Ctrl-C
-  edgecron next                                    what comes
-  edgecron history                                 list past runs
-  edgecron logs hello                              what it printed
-  edgecron check "30 2 * * MON-FRI"                a cron text in plain words
-  crontab -l | edgecron import crontab -           take over your crontab"""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -156,7 +146,7 @@ def _sum_up(cli: Session, client: Client) -> None:
         f"\n{count_words(total, 'run')}, each recorded with its output;"
         " skipped runs are recorded, too."
     )
-    cli.put(_NEXT_STEPS.removeprefix("\n"))
+    cli.put(read_text("texts/demo.txt").removesuffix("\n"))
 
 
 def _sample(client: Client, name: str) -> str:

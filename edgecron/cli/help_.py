@@ -10,14 +10,15 @@ from textwrap import wrap
 from edgecron import __built__, __version__
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
-from edgecron.cli.commands import COMMANDS, EVERYDAY, EXIT_CODES, GLOBALS, USAGE
-from edgecron.cli.files import fill_text
+from edgecron.cli.commands import COMMANDS, EXIT_CODES, GLOBALS, USAGE
+from edgecron.cli.files import fill_text, read_text
 from edgecron.cli.parser import global_parser, parser_of
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import CANT_MOVE, terminal_columns
 from edgecron.cli.topics import TOPIC_GROUPS, TOPICS, format_topic, read_topic
 from edgecron.formats.config_files import example_text
 
+_EVERYDAY = "texts/everyday.txt"
 _MAN = "--man"
 _NO_PAGER = "--no-pager"
 _ALL = "--all"  # advanced options, too
@@ -115,7 +116,7 @@ def _text(cli: Session, entry: _Entry, *, shows_all: bool) -> str:
 
 def _overview() -> str:
     lines = ["edgecron: cron that you can see, trust and embed", ""]
-    lines += [f"  {line}" for line in EVERYDAY.splitlines()]
+    lines += [f"  {line}" for line in read_text(_EVERYDAY).splitlines()]
     lines += ["", f"usage: {USAGE}"]
     group = None
     for name, command in COMMANDS.items():
@@ -148,7 +149,7 @@ def manual_page() -> str:
     topics = ((name, f"{summary}.") for name, summary in TOPICS.items())
     parts: dict[str, Iterable[str]] = {
         "usage": _man_lines(USAGE),
-        "examples": _man_verbatim(EVERYDAY),
+        "examples": _man_verbatim(read_text(_EVERYDAY)),
         "options": _man_verbatim(global_parser(width=_MAN_WIDTH).format_help()),
         "commands": commands,
         "settings": _man_verbatim(example_text()),

@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from edgecron.base.errors import EdgecronError
 from edgecron.base.safetext import clean
 from edgecron.cli import run
+from edgecron.cli.files import read_text
 from edgecron.cli.session import Session
 from edgecron.client.protocol import Client
 from edgecron.model.choices import Status
@@ -37,15 +38,6 @@ _ELSEWHERE = {
     "tui": "you are in the dashboard; to leave it: quit",
     "demo": "use another terminal",
 }
-_HELP = """\
-list, next, history, logs 41, run NAME, pause NAME and so on
-            every command, as on the command line
-help commands
-            all of them; help COMMAND shows one
-status      how it stands
-news        tell of runs that start and end, or no more
-engine      run an engine from here, or stop it
-quit        leave; runs go on"""
 
 
 def run_plain(cli: Session, *, starts_engine: bool) -> int:
@@ -111,7 +103,7 @@ class PlainDashboard:
             case [word, *_] if word in _LEAVING:
                 return False
             case ["help"]:
-                self._cli.put(_HELP)
+                self._cli.put(read_text("texts/plain.txt").removesuffix("\n"))
             case ["help", "commands"]:
                 self._do(["help", "--no-pager"])
             case ["help", *rest]:

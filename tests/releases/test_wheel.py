@@ -30,11 +30,15 @@ DATA = {
     "edgecron/tui/dashboard.tcss",
 }
 TEXTS = {
+    "assistants.txt",
     "completion.bash",
     "completion.fish",
     "completion.zsh",
+    "demo.txt",
     "edgecron.1",
+    "everyday.txt",
     "openrc.sh",
+    "plain.txt",
     "procd.sh",
     "systemd-strict-root.conf",
     "systemd-strict.conf",
