@@ -87,7 +87,7 @@ def read_target(target: object) -> tuple[str, str]:
 
 
 def sent_payload(target: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-    """Return the arguments of a function that is not known here, as JSON; None without any."""
+    """Return the arguments of an unknown function as JSON; None without any."""
     if args and kwargs:
         raise InvalidInput(
             f"{target!r} has positional and keyword arguments, expected one kind",

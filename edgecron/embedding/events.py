@@ -238,7 +238,7 @@ def why_lost(flags: tuple[str, ...]) -> str | None:
 def log_end(event: Event) -> None:
     """Log the end of a job of the program if it failed or if its return value was lost.
 
-    If the function raised Retry and another attempt follows, that is no error.
+    It is not an error if the function raised Retry and another attempt follows.
     """
     schedule, outcome = event.schedule, event.outcome
     if schedule is None or outcome is None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -150,6 +151,17 @@ def prose_of_messages(source: str, *, path: str) -> Iterator[Paragraph]:
             yield from _paragraphs(lines, path=path)
 
 
+def prose_of_table(text: str, *, path: str) -> Iterator[Paragraph]:
+    """The texts of several words in a TOML file of the package."""
+    left: list[object] = [tomllib.loads(text)]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict | list):
+            left += one.values() if isinstance(one, dict) else one
+        elif len(str(one).split()) >= _MESSAGE_WORDS:
+            yield Paragraph(path, 1, " ".join(str(one).split()))
+
+
 @lru_cache(maxsize=1)  # A module is read for its docstrings, then for its messages.
 def _nodes_of(source: str) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(ast.parse(source)))
@@ -214,6 +226,10 @@ def texts_of_project() -> dict[str, list[Paragraph]]:
         path, text = str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
         groups["docstrings"] += prose_of_docstrings(text, path=path)
         groups["messages"] += prose_of_messages(text, path=path)
+    for file in sorted((ROOT / "edgecron" / "cli").rglob("*.t[ox]*")):
+        path, text = str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
+        read = prose_of_table if file.suffix == ".toml" else prose_of_markdown
+        groups["messages"] += read(text, path=path)
     return groups
 
 
