@@ -75,7 +75,8 @@ def read_tail(client: Client, target: int | str, shown: Tail | None) -> Tail | N
 
 def _last_of(pieces: Sequence[Piece]) -> list[Piece]:
     """Return the last pieces, which are enough for any screen."""
-    room, kept = _MOST_BYTES, list[Piece]()
+    room = _MOST_BYTES
+    kept: list[Piece] = []
     for skipped, chunk in reversed(pieces):
         if room <= 0:
             break

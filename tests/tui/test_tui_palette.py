@@ -204,7 +204,7 @@ def test_keys_of_the_configuration_take_the_place_of_the_others(
         story,
         client.path,
         clock,
-        size=(100, 60),
+        size=(120, 60),
         appearance=Appearance(keys=keys_of(config), labels=labels_of(config)),
     )
 
