@@ -27,6 +27,7 @@ _ON_BOTH = {
     "test_engine_recovery",
     "test_engine_rehearsal",
     "test_engine_rescheduled",
+    "test_engine_sql_edits",
     "test_engine_steps",
     "test_engine_told",
     "test_engine_told_more",

@@ -205,6 +205,7 @@ def test_a_cancel_that_sql_asks_for_ends_the_run(story: Story) -> None:
     assert story.statuses("job")[0] == "cancelled:request"
 
 
+@pytest.mark.of_file
 def test_an_edit_by_sql_makes_one_revision_that_keeps_every_column(story: Story) -> None:
     story.add("job", "* * * * *", lasts_s=0)
     before = story.client.schedule("job")

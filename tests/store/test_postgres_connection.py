@@ -125,6 +125,9 @@ OF_LEASES = {
     ("engines", "stale_after"),
     ("executions", "executions_leased"),
     ("executions", "executions_leased_new"),
+    # A file has its log, which shows the writes of all programs.
+    ("executions", "executions_foreign"),
+    ("schedules", "schedules_foreign"),
 }
 
 

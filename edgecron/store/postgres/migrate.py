@@ -15,6 +15,7 @@ SCRIPTS = (
     "0002_leases.sql",
     "0003_search_path.sql",
     "0004_placement.sql",
+    "0005_foreign_writes.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 _FOLDER = Path(__file__).parent
