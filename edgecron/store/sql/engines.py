@@ -98,29 +98,20 @@ def register_engine(
 def note_offers(database: Connection, engine_id: int, offers: Offers, *, now_ms: int) -> None:
     """Record which jobs an engine of a program offers from now on."""
     with database.transaction():
-        database.change(
-            "UPDATE engines SET offers = :offers WHERE id = :id",
-            {"id": engine_id, "offers": offers_text(offers)},
-        )
+        _set(database, engine_id, "offers = :offers", offers=offers_text(offers))
         _note_vanished_with(database, engine_id, now_ms)
 
 
 def note_supervisor(database: Connection, engine_id: int, supervisor_id: str) -> None:
     """Record which supervisor an engine claims for from now on."""
     with database.transaction():
-        database.change(
-            "UPDATE engines SET supervisor_id = :supervisor WHERE id = :id",
-            {"id": engine_id, "supervisor": supervisor_id},
-        )
+        _set(database, engine_id, "supervisor_id = :supervisor", supervisor=supervisor_id)
 
 
 def note_zone(database: Connection, engine_id: int, local_timezone: str) -> None:
     """Record which zone `local` means for an engine from now on."""
     with database.transaction():
-        database.change(
-            "UPDATE engines SET local_timezone = :zone WHERE id = :id",
-            {"id": engine_id, "zone": local_timezone},
-        )
+        _set(database, engine_id, "local_timezone = :zone", zone=local_timezone)
 
 
 def close_queues(
@@ -128,12 +119,9 @@ def close_queues(
 ) -> None:
     """Record that an engine starts nothing more, although its runs are still running."""
     with database.transaction():
-        database.change(
-            f"""UPDATE engines SET queues = '[]', seen_at = iif({_IS_PRESENCE}, :now, NULL),
-                    former_queues = iif(queues = '[]', former_queues, queues)
-                WHERE id = :id""",
-            {"id": engine_id, "now": now_ms},
-        )
+        changes = f"""queues = '[]', seen_at = iif({_IS_PRESENCE}, :now, NULL),
+            former_queues = iif(queues = '[]', former_queues, queues)"""
+        _set(database, engine_id, changes, now=now_ms)
         _end_distrust(database, engine_id, boottime_ms)
         _note_vanished_with(database, engine_id, now_ms)
 
@@ -143,33 +131,28 @@ def note_presence(
 ) -> None:
     """Record that an engine is certainly running, and what it has written to the disk so far."""
     with database.transaction():
-        database.change(
-            f"""UPDATE engines SET seen_at = :now, runs_from_id = {_RUNS_FROM},
-                   written_bytes = :written, written_at = :now
-               WHERE id = :id""",
-            {"id": engine_id, "now": now_ms, "written": written_bytes},
-        )
+        changes = f"""seen_at = :now, runs_from_id = {_RUNS_FROM}, written_bytes = :written,
+            written_at = :now"""
+        _set(database, engine_id, changes, now=now_ms, written=written_bytes)
 
 
 def note_distrust(database: Connection, engine_id: int, *, since_ms: int) -> None:
     """Record since when an engine does not trust its clock, by the time since the boot."""
     with database.transaction():
-        database.change(
-            """UPDATE engines SET untrusted_since_ms = :since, untrusted_until_ms = NULL
-               WHERE id = :id""",
-            {"id": engine_id, "since": since_ms},
-        )
+        changes = "untrusted_since_ms = :since, untrusted_until_ms = NULL"
+        _set(database, engine_id, changes, since=since_ms)
 
 
 def note_trust(database: Connection, engine_id: int, *, started_ms: int) -> None:
     """Record that an engine trusts its clock again, by which it started at `started_ms`."""
     with database.transaction():
-        database.change(
-            """UPDATE engines SET untrusted_since_ms = NULL, untrusted_until_ms = NULL,
-                   started_at = :started
-               WHERE id = :id""",
-            {"id": engine_id, "started": started_ms},
-        )
+        changes = """untrusted_since_ms = NULL, untrusted_until_ms = NULL,
+            started_at = :started"""
+        _set(database, engine_id, changes, started=started_ms)
+
+
+def _set(database: Connection, engine_id: int, changes: str, **values: object) -> None:
+    database.change(f"UPDATE engines SET {changes} WHERE id = :id", {"id": engine_id, **values})
 
 
 def note_death(database: Connection, engine_id: int, *, by_lease: bool = False) -> bool:

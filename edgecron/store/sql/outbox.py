@@ -110,13 +110,9 @@ def note_sent(
     """Record that notices were sent, and that others are never sent in their place."""
     with database.transaction():
         _replace(database, replaced)
-        database.change(
-            """UPDATE notices SET status = 'sent', sent_at = :now, due_at = NULL, error = NULL,
-                   tries = tries + 1
-               WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
-                   AND due_at IS NOT NULL""",
-            {"ids": json.dumps(ids), "now": now_ms},
-        )
+        changes = """status = 'sent', sent_at = :now, due_at = NULL, error = NULL,
+            tries = tries + 1"""
+        _change(database, ids, changes, now=now_ms)
 
 
 def replace_notices(database: Connection, ids: Sequence[int]) -> None:
@@ -127,12 +123,8 @@ def replace_notices(database: Connection, ids: Sequence[int]) -> None:
 
 
 def _replace(database: Connection, ids: Sequence[int]) -> None:
-    database.change(
-        """UPDATE notices SET status = 'given_up', due_at = NULL, error = :error
-           WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
-               AND due_at IS NOT NULL""",
-        {"ids": json.dumps(ids), "error": REPLACED},
-    )
+    changes = "status = 'given_up', due_at = NULL, error = :error"
+    _change(database, ids, changes, error=REPLACED)
 
 
 def note_not_sent(
@@ -140,13 +132,9 @@ def note_not_sent(
 ) -> None:
     """Record that notices could not be sent, and when they are tried again; None: never."""
     with database.transaction():
-        database.change(
-            """UPDATE notices SET tries = tries + 1, error = :error, due_at = :retry,
-                   status = iif(:retry IS NULL, 'given_up', 'waiting')
-               WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
-                   AND due_at IS NOT NULL""",
-            {"ids": json.dumps(ids), "error": error, "retry": retry_ms},
-        )
+        changes = """tries = tries + 1, error = :error, due_at = :retry,
+            status = iif(:retry IS NULL, 'given_up', 'waiting')"""
+        _change(database, ids, changes, error=error, retry=retry_ms)
 
 
 def postpone_notices(
@@ -154,12 +142,18 @@ def postpone_notices(
 ) -> None:
     """Send notices later. `is_held`: their rule has sent its messages of this hour."""
     with database.transaction():
-        database.change(
-            """UPDATE notices SET status = iif(:held, 'held', status), due_at = :until
-               WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
-                   AND due_at IS NOT NULL""",
-            {"ids": json.dumps(ids), "until": until_ms, "held": is_held},
-        )
+        changes = "status = iif(:held, 'held', status), due_at = :until"
+        _change(database, ids, changes, until=until_ms, held=is_held)
+
+
+def _change(database: Connection, ids: Sequence[int], changes: str, **values: object) -> None:
+    """Change those of the notices that are not final."""
+    database.change(
+        f"""UPDATE notices SET {changes}
+            WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
+                AND due_at IS NOT NULL""",
+        {"ids": json.dumps(ids), **values},
+    )
 
 
 def drop_notices(database: Connection, ids: Sequence[int]) -> None:

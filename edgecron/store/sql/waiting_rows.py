@@ -7,7 +7,6 @@ wakes those that wait for anything else, and each is checked again right before 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
@@ -60,29 +59,17 @@ def wait_for_condition(
     database: Connection, row: QueuedRow, unmet: Condition, *, until_ms: int
 ) -> Decided:
     """Let a row wait for a condition that is not met."""
-    found = database.returning(
-        """UPDATE executions SET waiting_for = :text, wait_until = :until, error_msg = NULL
-           WHERE id = :id AND status = 'queued' AND waiting_for IS NULL
-           RETURNING schedule_id, revision, plan_at, cause, attempt""",
-        {"id": row.execution_id, "text": unmet.text, "until": until_ms},
-    )
-    assert found is not None
-    return _decided(row.execution_id, Status.QUEUED, found)._replace(
+    changes = "waiting_for = :text, wait_until = :until, error_msg = NULL"
+    decided = _change_queued(database, row.execution_id, changes, text=unmet.text, until=until_ms)
+    return decided._replace(
         waits_for=WaitsFor.CONDITION, condition=unmet.text, wait_until_ms=until_ms
     )
 
 
 def wait_for_window(database: Connection, row: QueuedRow, *, opens_ms: int) -> Decided:
     """Let a row wait until a window of its schedule opens: then it is due."""
-    found = database.returning(
-        """UPDATE executions SET due_at = :opens WHERE id = :id AND status = 'queued'
-           RETURNING schedule_id, revision, plan_at, cause, attempt""",
-        {"id": row.execution_id, "opens": opens_ms},
-    )
-    assert found is not None
-    return _decided(row.execution_id, Status.QUEUED, found)._replace(
-        due_ms=opens_ms, waits_for=WaitsFor.WINDOW
-    )
+    decided = _change_queued(database, row.execution_id, "due_at = :opens", opens=opens_ms)
+    return decided._replace(due_ms=opens_ms, waits_for=WaitsFor.WINDOW)
 
 
 def give_up_excluded(
@@ -271,28 +258,34 @@ def give_up(
 def _skip(
     database: Connection, execution_id: int, reason: Reason, message: str, now_ms: int
 ) -> Decided:
-    found = database.returning(
-        """UPDATE executions SET status = 'skipped', reason = :reason, error_msg = :message,
-               waiting_for = NULL, wait_until = NULL, finished_at = :now
-           WHERE id = :id AND status = 'queued'
-           RETURNING schedule_id, revision, plan_at, cause, attempt""",
-        {"id": execution_id, "reason": reason.value, "message": message, "now": now_ms},
+    changes = """status = 'skipped', reason = :reason, error_msg = :message,
+        waiting_for = NULL, wait_until = NULL, finished_at = :now"""
+    decided = _change_queued(
+        database, execution_id, changes, reason=reason.value, message=message, now=now_ms
     )
-    assert found is not None
     database.change(
-        "UPDATE schedules SET skipped_count = skipped_count + 1 WHERE id = :id", {"id": found[0]}
+        "UPDATE schedules SET skipped_count = skipped_count + 1 WHERE id = :id",
+        {"id": decided.schedule_id},
     )
-    return _decided(execution_id, Status.SKIPPED, found)._replace(reason=reason, error_msg=message)
+    return decided._replace(status=Status.SKIPPED, reason=reason, error_msg=message)
 
 
-def _decided(execution_id: int, status: Status, found: Sequence[Any]) -> Decided:
-    """The decision about a row; `found` is (schedule_id, revision, plan_at, cause, attempt)."""
+def _change_queued(
+    database: Connection, execution_id: int, changes: str, **values: object
+) -> Decided:
+    """Change a queued row; return it as a row that waits."""
+    row = database.returning(
+        f"""UPDATE executions SET {changes} WHERE id = :id AND status = 'queued'
+            RETURNING schedule_id, revision, plan_at, cause, attempt""",
+        {"id": execution_id, **values},
+    )
+    assert row is not None
     return Decided(
         execution_id=execution_id,
-        schedule_id=found[0],
-        revision=found[1],
-        plan_ms=found[2],
-        status=status,
-        cause=Cause(found[3]),
-        attempt=found[4],
+        schedule_id=row[0],
+        revision=row[1],
+        plan_ms=row[2],
+        status=Status.QUEUED,
+        cause=Cause(row[3]),
+        attempt=row[4],
     )
