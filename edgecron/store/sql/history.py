@@ -181,26 +181,17 @@ def _wheres(statuses: tuple[Status, ...], wanted: Wanted) -> tuple[list[str], di
             among = f"e.{column} IN ({', '.join(f':{name}' for name in named)})"
             wheres.append(f"({among} OR e.{column} IS NULL)" if None in values else among)
             params |= named
-    if wanted.before_id is not None:
-        wheres.append("e.id < :before")
-        params["before"] = wanted.before_id
-    if wanted.after_id is not None:
-        wheres.append("e.id > :after")
-        params["after"] = wanted.after_id
-    for bound, operator, at_ms in (
-        ("since", ">=", wanted.since_ms),
-        ("until", "<", wanted.until_ms),
+    for bound, compared, value in (
+        ("before", "e.id <", wanted.before_id),
+        ("after", "e.id >", wanted.after_id),
+        ("since", f"{_SHOWN_AT} >=", wanted.since_ms),
+        ("until", f"{_SHOWN_AT} <", wanted.until_ms),
+        ("least", "e.duration_ms >=", wanted.least_ms),
+        ("most", "e.duration_ms <=", wanted.most_ms),
     ):
-        if at_ms is not None:
-            wheres.append(f"{_SHOWN_AT} {operator} :{bound}")
-            params[bound] = at_ms
-    for bound, operator, duration_ms in (
-        ("least", ">=", wanted.least_ms),
-        ("most", "<=", wanted.most_ms),
-    ):
-        if duration_ms is not None:
-            wheres.append(f"e.duration_ms {operator} :{bound}")
-            params[bound] = duration_ms
+        if value is not None:
+            wheres.append(f"{compared} :{bound}")
+            params[bound] = value
     return wheres, params
 
 
