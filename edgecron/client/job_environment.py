@@ -22,7 +22,6 @@ from edgecron.supervisor.environment import (
     OF_ACCOUNT,
     OF_EACH_RUN,
     OF_FOLLOW_UP,
-    EnvFileRefused,
     NotRunnable,
     base_environment,
     find_account,
@@ -168,7 +167,7 @@ def _job_variables(
         try:
             lines = read_env_file(resolve_path(job.env_file, home=account.home))
             found |= {name: Variable(name, value, Source.ENV_FILE) for name, value in lines.items()}
-        except EnvFileRefused as refused:
+        except NotRunnable as refused:
             problem = refused.message
     found |= {name: Variable(name, value, Source.SCHEDULE) for name, value in job.env.items()}
     return found, problem

@@ -43,8 +43,8 @@ MOST_BYTES = 1024 * 1024
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.ASCII | re.DOTALL)
 
 
-class EnvFileRefused(Exception):
-    """A file of variables can't be read, or has another form."""
+class NotRunnable(Exception):
+    """A job can't be started: this becomes the outcome of its run."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class EnvFileRefused(Exception):
 def read_env_file(path: str) -> dict[str, str]:
     """Read the variables of a file, with the rights of this process. `#` starts a comment line.
 
-    Single or double quotes around a value are removed. Raises EnvFileRefused with the number of a
+    Single or double quotes around a value are removed. Raises NotRunnable with the number of a
     line that is not KEY=VALUE.
     """
     variables = {}
@@ -67,7 +67,7 @@ def read_env_file(path: str) -> dict[str, str]:
         if found is None or "\0" in text:
             # Do not show the line: it can hold a secret.
             message = f"environment file '{path}' line {number} is not KEY=VALUE"
-            raise EnvFileRefused("EINVAL", message)
+            raise NotRunnable("EINVAL", message)
         name, value = found.groups()
         if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
             value = value[1:-1]
@@ -82,12 +82,12 @@ def _read_text(path: str) -> str:
             seen = os.fstat(env_file.fileno())
             if not stat.S_ISREG(seen.st_mode) or seen.st_size > MOST_BYTES:
                 message = f"environment file '{path}' is not a file of at most 1 MiB"
-                raise EnvFileRefused("EINVAL", message)
+                raise NotRunnable("EINVAL", message)
             return env_file.read(MOST_BYTES).decode("utf-8", "surrogateescape")
     except OSError as error:
         code = errno.errorcode.get(error.errno or 0, "EIO")
         why = "is missing" if error.errno == errno.ENOENT else f"can't be read: {error.strerror}"
-        raise EnvFileRefused(code, f"environment file '{path}' {why}") from error
+        raise NotRunnable(code, f"environment file '{path}' {why}") from error
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -119,15 +119,6 @@ OF_FOLLOW_UP = (
 SHADOW = Path("/etc/shadow")
 DAY_MS = 86_400_000
 _LEAST_FIELDS = 8  # of a line of shadow(5): up to the day on which the account expires
-
-
-class NotRunnable(Exception):
-    """A job can't be started: this becomes the outcome of its run."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,10 +291,7 @@ def run_environment(claim: Claim, base: Mapping[str, str], *, home: str) -> dict
     """Return the environment of a claim's command. Raises NotRunnable if `env_file` fails."""
     environment = dict(base)
     if claim.job.env_file is not None:
-        try:
-            environment.update(read_env_file(resolve_path(claim.job.env_file, home=home)))
-        except EnvFileRefused as refused:
-            raise NotRunnable(refused.code, refused.message) from None
+        environment.update(read_env_file(resolve_path(claim.job.env_file, home=home)))
     environment.update(claim.job.env)
     environment.update(own_variables(claim, payload=claim.job.payload))
     return environment

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from edgecron.base.files import find_weakness
-from edgecron.supervisor.environment import EnvFileRefused, read_env_file
+from edgecron.supervisor.environment import NotRunnable, read_env_file
 from edgecron.supervisor.protocol import Identity, StartRequest
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def _become_command(
         # Without a reader this ends the fork: the supervisor has died.
         os.write(report_fd, _AT_COMMAND)
         _run(request, variables)
-    except EnvFileRefused as refused:
+    except NotRunnable as refused:
         _report(report_fd, step, _ERROR_NUMBERS.get(refused.code, errno.EIO), refused.message)
     except OSError as error:
         _report(report_fd, step, error.errno or errno.EIO, error.strerror or str(error))

@@ -15,7 +15,7 @@ from edgecron.model.run import Claim
 from edgecron.supervisor.environment import (
     DEFAULT_PATH,
     Account,
-    EnvFileRefused,
+    NotRunnable,
     base_environment,
     idempotency_key,
     read_env_file,
@@ -171,7 +171,7 @@ def test_a_line_that_can_not_be_read_is_named_by_number_alone(tmp_path: Path, li
     path = tmp_path / "env"
     path.write_text(f"A=1\n{line}\n", encoding="utf-8")
 
-    with pytest.raises(EnvFileRefused, match="line 2 is not KEY=VALUE") as caught:
+    with pytest.raises(NotRunnable, match="line 2 is not KEY=VALUE") as caught:
         read_env_file(str(path))
 
     assert "hunter2" not in caught.value.message
@@ -181,7 +181,7 @@ def test_an_environment_file_that_is_none_is_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
 
     for name, code in (("missing", "ENOENT"), ("fifo", "EINVAL"), (".", "EINVAL")):
-        with pytest.raises(EnvFileRefused, match="environment file") as caught:
+        with pytest.raises(NotRunnable, match="environment file") as caught:
             read_env_file(str(tmp_path / name))
         assert caught.value.code in (code, "EISDIR")
 
