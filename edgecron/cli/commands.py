@@ -66,6 +66,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Run the engine in the foreground",
             "service, status, config; topics recovery, http, scripts",
         ),
+        "engine": ("List engines, drain and resume them", "status, daemon; topic machines"),
         "service": ("Install the engine as a service", "daemon, status; topic systemd"),
         "tui": ("Open the dashboard", "status, list; topic remote"),
         "mcp": ("Serve tools for AI assistants", "topic assistants"),
@@ -106,7 +107,7 @@ COMMANDS = {
 }
 # They work with the database of this machine only.
 LOCAL_COMMANDS = frozenset({
-    "adopt", "backup", "daemon", "demo", "doctor", "env", "migrate", "notify", "prune",
+    "adopt", "backup", "daemon", "demo", "doctor", "engine", "env", "migrate", "notify", "prune",
     "restore", "service",
 })  # fmt: skip
 # They use no database.
@@ -115,9 +116,9 @@ WITHOUT_DATABASE = frozenset({"check", "completion", "demo", "scan", "self"})
 WITHOUT_JSON = frozenset({"mcp", "tui"})
 # They change or write something, and confirm it; with --quiet they print only errors and data.
 CONFIRMING = frozenset({
-    "add", "adopt", "apply", "backfill", "backup", "cancel", "config", "edit", "export", "import",
-    "metrics", "migrate", "pause", "prune", "reschedule", "restore", "resume", "rm", "run", "self",
-    "service", "undo",
+    "add", "adopt", "apply", "backfill", "backup", "cancel", "config", "edit", "engine", "export",
+    "import", "metrics", "migrate", "pause", "prune", "reschedule", "restore", "resume", "rm",
+    "run", "self", "service", "undo",
 })  # fmt: skip
 
 COLORS = ("auto", "always", "never")

@@ -113,8 +113,10 @@ def _engine_lines(cli: Session, client: Client, states: list[EngineState]) -> It
     now, zone = client.now(), cli.zone()
     label, see = "engines", f"see {cli.command('doctor')}"
     if not any(_takes_runs(state) for state in states):
-        has_ending = any(state.is_alive for state in states)
-        words = "all engines are stopping" if has_ending else "no engine is running"
+        is_ending = any(state.is_alive for state in states)
+        is_drained = any(state.is_alive and state.info.drained_at for state in states)
+        ending = "all engines are drained or stopping" if is_drained else "all engines are stopping"
+        words = ending if is_ending else "no engine is running"
         yield label, words, "red"
         label = ""
     for state in sorted(states, key=lambda state: not _takes_runs(state)):
@@ -231,6 +233,12 @@ def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str,
     if state.health is EngineHealth.GONE:
         return f"{pid} has died; the next engine recovers its runs", "yellow"
     more = f"; {state.why}" if state.why else ""
+    labels = f", labels {', '.join(info.labels)}" if info.labels else ""
+    since = f"{since}{labels}"
+    if info.drained_at is not None:
+        resume = cli.command(f"engine resume {info.name or info.pid}")
+        words = f"is drained and takes no new runs; to undo: {resume}"
+        return f"{pid}, version {info.version}, {since}, {words}{more}", "yellow"
     if not info.queues:
         # One that is stopping, or of `run --wait`.
         words = "takes no new runs, and stops when its runs end"
@@ -263,7 +271,7 @@ def _object(cli: Session, client: Client) -> dict[str, Any]:
         "database": client.place,
         "exists": True,
         "size_bytes": sum(client.database_sizes()),
-        "engines": [_engine_object(state) for state in client.engines()],
+        "engines": [engine_object(state) for state in client.engines()],
         "copies": [
             {"pid": copy.pid, "database": None if copy.path is None else str(copy.path)}
             for copy in client.other_databases()
@@ -290,14 +298,17 @@ def _object(cli: Session, client: Client) -> dict[str, Any]:
     }
 
 
-def _engine_object(state: EngineState) -> dict[str, Any]:
+def engine_object(state: EngineState) -> dict[str, Any]:
+    """Return an engine as JSON has it."""
     return {
         "id": state.info.id,
         "pid": state.info.pid,
         "version": state.info.version,
         "queues": list(state.info.base_queues),
         "machine": state.info.name,
+        "max_running": state.info.max_running,
         "labels": list(state.info.labels),
+        "drained_at": instant(state.info.drained_at),
         "started_at": instant(state.info.started_at),
         "alive": state.is_alive,
         "stalled": state.is_stalled,

@@ -257,6 +257,11 @@ def _judge(state: EngineState, states: Sequence[EngineState], *, command: Comman
             f"pid {pid} has died, and its runs are not recovered yet",
             hint=_who_clears_up(states, command=command),
         )
+    if state.info.drained_at is not None:
+        resume = command(f"engine resume {state.info.name or pid}")
+        return warning(
+            "engines", f"pid {pid} is drained and takes no new runs", hint=f"to undo: {resume}"
+        )
     more = "" if state.info.queues else "; it takes no new runs, and stops when its runs end"
     return well("engines", f"pid {pid} is running{more}")
 

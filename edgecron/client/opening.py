@@ -310,6 +310,18 @@ class Engines(OpenDatabase):
 
         return find_states(self.store, self.state_dir, clock=self._clock)
 
+    def drain_engine(self, engine_id: int) -> bool:
+        """Let an engine take nothing new; False if it has stopped or is drained."""
+        is_done = self.store.drain_engine(engine_id, now_ms=self._clock.now_ms())
+        self.ring()
+        return is_done
+
+    def resume_engine(self, engine_id: int) -> bool:
+        """Let a drained engine take runs again; False if it has stopped or is not drained."""
+        is_done = self.store.resume_engine(engine_id, now_ms=self._clock.now_ms())
+        self.ring()
+        return is_done
+
     def other_databases(self) -> list[DatabaseCopy]:
         """Return the processes that run a copy of this database: each schedule fires in both."""
         from edgecron.engine.other_engines import find_copies

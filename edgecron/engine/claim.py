@@ -177,8 +177,12 @@ class Claimer:
 
     def _find_queues(self) -> None:
         """Read which placements have schedules: each queue costs statements in every pass."""
-        if self._placed:
+        if self._registration.is_drained:
+            self._queues = ()
+        elif self._placed:
             self._queues = (*self._plain, *self._store.find_placed(self._placed))
+        else:
+            self._queues = self._plain
 
     def claimant(self, decisions: Iterable[Decision | BootDecision] = ()) -> Claimant:
         """The engine as it claims now, with its limits and the facts that these fires need."""
@@ -218,9 +222,10 @@ class Claimer:
             return None
         return max(0, self._settings.places + reserve - len(self._runners))
 
-    def begin(self) -> None:
-        """Begin a pass."""
-        self._find_queues()
+    def begin(self, *, has_changed: bool) -> None:
+        """Begin a pass. `has_changed`: others have committed since the last one."""
+        if has_changed:
+            self._find_queues()
         self._batches, self._early_batches = self._early_batches, []
         self.start_early()  # if trouble kept them from being started at their time
 

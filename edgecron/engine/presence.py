@@ -141,6 +141,8 @@ class Registration:
         self._find_offers = find_offers
         self._beat_at_ms: int | None = None
         self._local_timezone: str | None = None  # as recorded
+        self.is_drained = False  # somebody drained it: it takes nothing new until it is resumed
+        self._is_closed = False  # it is stopping
         self._renew_at_ms = 0  # the lease
         self._held_since_ms: int | None = None  # the lease, without a break
 
@@ -162,18 +164,26 @@ class Registration:
                 key=self._identity.key,
                 pid=self._identity.pid,
                 boot_id=self._clock.boot_id(),
-                queues=() if self._settings.is_for_one_run else self._settings.queues,
+                queues=()
+                if self._is_closed or self._settings.is_for_one_run
+                else self._settings.queues,
                 now_ms=self._clock.now_ms(),
                 offers=offers,
                 max_running=self._settings.places,
                 local_timezone=self._local_timezone,
                 boottime_ms=self._clock.boottime_ms(),
             )
+            if self.is_drained:  # It lost its lease meanwhile.
+                self._store.drain_engine(self.engine_id, now_ms=self._clock.now_ms())
             self._others.announce()  # Before anything is claimed: they watch us, should we die.
         elif offers is not None and offers != self.offers:
             self._store.note_offers(self.engine_id, offers, now_ms=self._clock.now_ms())
         self.offers = offers
         return self.engine_id
+
+    def look(self) -> None:
+        """Read whether the engine was drained or resumed."""
+        self.is_drained = self._store.is_drained(self.get_id())
 
     def renew(self) -> Lease | None:
         """Renew this engine's lease, if it has one and it is time; None if not.
@@ -245,6 +255,7 @@ class Registration:
 
     def close_queues(self) -> None:
         """Record that this engine claims nothing more."""
+        self._is_closed = True
         if self.engine_id is not None:
             self._store.close_queues(
                 self.engine_id,

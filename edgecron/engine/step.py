@@ -161,9 +161,13 @@ class Engine:
         engine_id = self._registration.keep()
         if self._registration.renew_in_ms is not None:
             self._keep_lease()
+        change_mark = self._store.change_mark  # It does not show our own commits.
+        has_changed = change_mark != self._change_mark
+        if has_changed:
+            self._registration.look()
         # Before anything is claimed: a fire that comes due within the pass has another place.
         begun_ms = self._clock.now_ms()
-        self._claimer.begin()
+        self._claimer.begin(has_changed=has_changed)
         ended, has_filled = self._write_ends()
         for lost in self.runners.drop_dead():
             self.events.report(EventKind.SUPERVISOR_DIED, details={"runs": lost})
@@ -175,8 +179,6 @@ class Engine:
         if recovered.adopted:
             more, has_more = self._write_ends()  # Some ended before they were adopted.
             ended, has_filled = ended + more, has_filled or has_more
-        change_mark = self._store.change_mark  # It does not show our own commits.
-        has_changed = change_mark != self._change_mark
         self._follow_recovery(recovered, has_changed=has_changed)
         hold = Hold.NOTHING
         if not self._is_for_one_run:
@@ -278,7 +280,7 @@ class Engine:
     def _follow_recovery(self, recovered: Recovered, *, has_changed: bool) -> None:
         """Do what follows from ends and adoptions: end cancelled and replaced runs."""
         self.runners.release_adopted()
-        if recovered.has_queued and self._is_draining:
+        if recovered.has_queued and (self._is_draining or self._registration.is_drained):
             self._others.ring()  # These runs are for them: we claim nothing more.
         if recovered.has_replaced or self._has_replaced:
             self._claimer.end_replaced()
@@ -295,7 +297,8 @@ class Engine:
         self._registration.beat(is_running=bool(self.runners))
 
     def _may_claim(self) -> bool:
-        return self.runners.may_take and not self._is_draining and not self._finishing.is_held
+        is_open = not (self._is_draining or self._registration.is_drained)
+        return is_open and self.runners.may_take and not self._finishing.is_held
 
     def _may_fill(self) -> bool:
         """Whether the engine can claim queued runs for the runners as the last pass left them.

@@ -115,6 +115,8 @@ class EngineInfo:
     written_at: datetime | None = None
     machine: str | None = None  # the one that it runs on; None: that of the database file
     is_stale: bool = False  # its lease has ended: its machine can't reach the database
+    former_queues: tuple[str, ...] = ()  # before it was drained or began to stop
+    drained_at: datetime | None = None  # since when it takes nothing new, until it is resumed
 
     @property
     def host(self) -> str | None:
@@ -132,13 +134,13 @@ class EngineInfo:
     @property
     def name(self) -> str | None:
         """The name of its machine for placements; None if its version did not record it."""
-        places = map(placement_of, self.queues)
+        places = map(placement_of, self.queues or self.former_queues)
         return next((on for on in places if on != ANYWHERE and not on.startswith(LABEL)), self.host)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels of its machine."""
-        places = dict.fromkeys(map(placement_of, self.queues))
+        places = dict.fromkeys(map(placement_of, self.queues or self.former_queues))
         return tuple(on.removeprefix(LABEL) for on in places if on.startswith(LABEL))
 
     @property

@@ -94,6 +94,13 @@ class Store(Protocol):
     def note_zone(self, engine_id: int, local_timezone: str) -> None:
         """Record which zone `local` means for an engine from now on."""
 
+    def drain_engine(self, engine_id: int, *, now_ms: int) -> bool:
+        """Let an engine take nothing new until it is resumed; False if it has stopped or is
+        drained."""
+
+    def is_drained(self, engine_id: int) -> bool:
+        """Whether an engine is to take nothing new."""
+
     def close_queues(self, engine_id: int, *, now_ms: int, boottime_ms: int | None = None) -> None:
         """Record that an engine starts nothing more; and vanished schedules, as above."""
 

@@ -69,7 +69,7 @@ def test_json_is_an_array_of_objects(
     found = json.loads(out)
     assert isinstance(found, list)
     assert all(isinstance(one, dict) and one for one in found)
-    assert found or command == "backfill"
+    assert found or command in ("backfill", "engine")  # No engine is running here.
 
 
 @pytest.mark.parametrize("command", COMMANDS)

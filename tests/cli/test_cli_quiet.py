@@ -35,7 +35,7 @@ LINES = {
 }
 PATHS = ("FILE", "COPY", "TABLE", "BACKUP", "SETTINGS", "EXPORTED", "NEW")
 # They confirm only what they do to the machine, or a warning.
-SELDOM = {"adopt", "metrics", "self", "service"}
+SELDOM = {"adopt", "engine", "metrics", "self", "service"}
 
 
 @pytest.fixture

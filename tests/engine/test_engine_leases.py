@@ -105,6 +105,11 @@ class Machine:
             schedule, compiled, retiming=None, boot_id="boot-1", origin="test", now_ms=now_ms
         )
 
+    @property
+    def engine_id(self) -> int:
+        assert self.engine.engine_id is not None
+        return self.engine.engine_id
+
     def after_s(self, seconds: int) -> None:
         """Let time pass on this machine, and do a pass."""
         self.world.clock.advance_ms(1000 * seconds)
@@ -433,3 +438,60 @@ def test_the_database_knows_names_and_labels_of_machines(
     berlin.store.close()
 
     assert found == {"first": (), "third": ("berlin",)}
+
+
+def test_a_drained_engine_finishes_its_runs_and_takes_nothing_new(
+    first: Machine, second: Machine
+) -> None:
+    first.add("sync", "every 1h", lasts_s=60)
+    first.add("own", "every 1h", on="first")
+    first.after_s(3600)
+    first.add("more", "every 10s")
+    second.after_s(0)
+    second.store.drain_engine(first.engine_id, now_ms=START_MS)
+    first.after_s(120)
+    before = first.statuses("sync"), first.statuses("more")
+    second.after_s(3720)
+    second.after_s(1)
+
+    assert before == (["success"], [])
+    assert second.statuses("more") == ["skipped:misfire", "running"]
+    assert len(first.world.bodies) == 2
+    wake_ms = first.engine.step().wake_ms
+    assert wake_ms is None or wake_ms > first.world.clock.now_ms()
+
+
+def test_a_resumed_engine_takes_runs_again(first: Machine, second: Machine) -> None:
+    first.add("sync", "every 1h")
+    first.after_s(0)
+    second.store.drain_engine(first.engine_id, now_ms=START_MS)
+    first.after_s(3600)
+    drained = first.statuses("sync")
+    second.store.resume_engine(first.engine_id, now_ms=START_MS)
+    first.after_s(1)
+    first.after_s(1)
+
+    assert (drained, first.statuses("sync")) == ([], ["success"])
+
+
+@pytest.mark.parametrize("is_stopping", [True, False])
+def test_an_engine_that_takes_nothing_registers_again_without_queues(
+    first: Machine, second: Machine, is_stopping: bool
+) -> None:
+    first.after_s(0)
+    second.after_s(0)
+    if is_stopping:
+        first.engine.drain()
+        first.engine.note_draining()
+    else:
+        second.store.drain_engine(first.engine_id, now_ms=START_MS)
+        first.after_s(1)
+    expire(second.store, "first")
+    second.after_s(TERM_S)
+    second.after_s(TERM_S)
+    with pytest.raises(LeaseLost):
+        first.after_s(TERM_S)
+    first.after_s(1)
+
+    found = [engine for engine in first.store.find_engines() if engine.host == "first"]
+    assert [engine.queues for engine in found] == [()]

@@ -27,6 +27,7 @@ DATA = {
     "edgecron/store/postgres/migrations/0003_search_path.sql",
     "edgecron/store/postgres/migrations/0004_placement.sql",
     "edgecron/store/postgres/migrations/0005_foreign_writes.sql",
+    "edgecron/store/postgres/migrations/0006_drained_engines.sql",
     "edgecron/store/sqlite/schema.sql",
     "edgecron/tui/dashboard.tcss",
 }

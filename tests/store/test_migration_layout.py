@@ -62,6 +62,7 @@ LANDED = {
     "0041_notices_by_rule.sql": "01d737a70ce16d5fe8615ec3fe7156c5e58b8cbc36498df43445e746d63165ce",
     "0042_delayed_runs.sql": "5607ddf1e9914cac893d1e6cb1aeef7461c323a6ec4eae43bed1be49476e1667",
     "0043_placement.sql": "6230146894901f256cd132e8fe9dd693b19668b0afb4c1cd79c10aacbe4a8f0c",
+    "0044_drained_engines.sql": "18d660c4d69092de4bde3a1833a24a7cf59fafb54f0d90686dff058a98e30110",
 }
 
 

@@ -48,6 +48,7 @@ ACTS: dict[str, tuple[str, ...]] = {
     "why": ("why", "evil"),
     "cancel": ("cancel", "3"),
     "status": ("status",),
+    "engine": ("engine", "list"),
     # Its file can't hold the letters of this world's database.
     "service": (
         *("service", "print", "--program", "/usr/bin/edgecron", "--db", "/srv/e.db"),

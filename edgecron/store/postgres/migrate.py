@@ -16,6 +16,7 @@ SCRIPTS = (
     "0003_search_path.sql",
     "0004_placement.sql",
     "0005_foreign_writes.sql",
+    "0006_drained_engines.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 _FOLDER = Path(__file__).parent

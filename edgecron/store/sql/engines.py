@@ -126,6 +126,40 @@ def close_queues(
         _note_vanished_with(database, engine_id, now_ms)
 
 
+def drain_engine(database: Connection, engine_id: int, *, now_ms: int) -> bool:
+    """Let an engine take nothing new until it is resumed; False if it has stopped or is drained."""
+    with database.transaction():
+        changed = database.change(
+            f"""UPDATE engines SET queues = '[]', seen_at = iif({_IS_PRESENCE}, :now, NULL),
+                    former_queues = iif(queues = '[]', former_queues, queues), drained_at = :now
+                WHERE id = :id AND stopped_at IS NULL AND drained_at IS NULL""",
+            {"id": engine_id, "now": now_ms},
+        )
+        _note_vanished_with(database, engine_id, now_ms)
+    return changed > 0
+
+
+def resume_engine(database: Connection, engine_id: int, *, now_ms: int) -> bool:
+    """Let a drained engine take runs again; False if it has stopped or is not drained."""
+    with database.transaction():
+        changed = database.change(
+            """UPDATE engines SET queues = coalesce(former_queues, queues), drained_at = NULL
+               WHERE id = :id AND stopped_at IS NULL AND drained_at IS NOT NULL""",
+            {"id": engine_id},
+        )
+        _note_vanished_with(database, engine_id, now_ms)
+    return changed > 0
+
+
+def is_drained(database: Connection, engine_id: int) -> bool:
+    """Whether an engine is to take nothing new."""
+    return bool(
+        database.rows(
+            "SELECT 1 FROM engines WHERE id = :id AND drained_at IS NOT NULL", {"id": engine_id}
+        )
+    )
+
+
 def note_presence(
     database: Connection, engine_id: int, *, now_ms: int, written_bytes: int | None = None
 ) -> None:
@@ -239,7 +273,7 @@ def find_engines(database: Connection) -> list[EngineInfo]:
     rows = database.rows(
         f"""SELECT id, key, pid, boot_id, queues, offers, version, supervisor_id, started_at,
                stopped_at, max_running, local_timezone, written_bytes, written_at,
-               {database.lease_columns}
+               {database.lease_columns}, former_queues, drained_at
            FROM engines AS n WHERE stopped_at IS NULL ORDER BY id"""
     )
     return [engine_of(row) for row in rows]

@@ -212,6 +212,8 @@ def engine_of(row: tuple[Any, ...]) -> EngineInfo:
             written_at=_instant(row[13]),
             machine=row[14],
             is_stale=bool(row[15]),
+            former_queues=tuple(json.loads(row[16] or "[]")),
+            drained_at=_instant(row[17]),
         )
     except SENSELESS as error:
         raise unreadable(f"engine {row[0]}", error) from error

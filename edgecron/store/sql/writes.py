@@ -48,6 +48,9 @@ class Writes(Reads):
     note_death = engines.note_death
     find_presence = engines.find_presence
     close_queues = engines.close_queues
+    drain_engine = engines.drain_engine
+    resume_engine = engines.resume_engine
+    is_drained = engines.is_drained
     retire_engine = engines.retire_engine
     find_engines = engines.find_engines
 

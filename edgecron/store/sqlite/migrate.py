@@ -65,6 +65,7 @@ SCRIPTS = (
     "0041_notices_by_rule.sql",
     "0042_delayed_runs.sql",
     "0043_placement.sql",
+    "0044_drained_engines.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 

@@ -352,7 +352,9 @@ CREATE TABLE engines (
     untrusted_until_ms INTEGER,
     runs_from_id INTEGER,
     written_bytes INTEGER,
-    written_at INTEGER
+    written_at INTEGER,
+    -- Since when it takes nothing new, until somebody resumes it.
+    drained_at INTEGER
 ) STRICT;
 
 CREATE TABLE pending_apply (

@@ -1,0 +1,2 @@
+-- Since when an engine takes nothing new, until somebody resumes it.
+ALTER TABLE engines ADD COLUMN drained_at BIGINT;
