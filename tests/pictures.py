@@ -1,9 +1,9 @@
 """The pictures in the README: `python -m tests.pictures [FOLDER]`.
 
 Those of the dashboard show the small home server of the tests, at one moment, so that they change
-only if the dashboard does. `demo-dark` shows what `edgecron demo` prints. Drawing needs
-rsvg-convert (librsvg2-bin) and the font DejaVu Sans Mono (fonts-dejavu-core). FOLDER is
-packaging/pictures unless it is given.
+only if the dashboard does. `demo-dark` shows what `edgecron demo` prints; `tour-dark` moves: an
+animated PNG of the dashboard while keys are pressed. Drawing needs rsvg-convert (librsvg2-bin) and
+the font DejaVu Sans Mono (fonts-dejavu-core). FOLDER is packaging/pictures unless it is given.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import argparse
 import io
 import os
 import re
+import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Sequence
 from html import escape, unescape
 from pathlib import Path
@@ -55,6 +57,30 @@ PICTURES = (
     Picture("form-dark", _SMALL, _DARK, ("e",)),
 )
 DEMO = "demo-dark"
+
+
+class Step(NamedTuple):
+    """A moment of the moving picture: keys, a text to type, and how long the screen then stays."""
+
+    keys: tuple[str, ...]
+    seconds: float
+    text: str = ""
+
+
+TOUR = Picture("tour-dark", (92, 26), _DARK)
+STEPS = (
+    Step((), 2.0),
+    *(Step(("j",), 0.4) for _ in range(6)),
+    Step(("h",), 1.5),
+    Step(("escape", "-"), 1.5),
+    Step(("+",), 1.0),
+    Step(("7",), 2.0),
+    Step(("enter",), 3.0),
+    Step(("escape", "escape"), 0.8),
+    Step(("a",), 1.0),
+    *(Step((), 0.5, text) for text in ("every", " weekday", " at 9", " run")),
+    Step((), 3.5, " ./sync.sh"),
+)
 _DEMO_COLUMNS = 96
 # Textual names a font of the web; this one is on every Debian.
 _FONT = "DejaVu Sans Mono"
@@ -81,6 +107,15 @@ def main() -> int:
             target = arguments.folder / f"{picture.name}.png"
             convert(svg, target, columns=picture.size[0])
             print(target)
+        if not arguments.only or TOUR.name in arguments.only:
+            os.environ["HOME"] = str(Path(folder, TOUR.name))
+            path = Path(folder, TOUR.name, "edgecron.db")
+            path.parent.mkdir(parents=True)
+            frames = run(draw_steps(path))
+            drawn = [_pixels(rasterized(svg, columns=TOUR.size[0])) for svg in frames]
+            target = arguments.folder / f"{TOUR.name}.png"
+            target.write_bytes(animated(drawn, [step.seconds for step in STEPS]))
+            print(target)
     if not arguments.only or DEMO in arguments.only:
         target = arguments.folder / f"{DEMO}.png"
         convert(draw_demo(), target, columns=_DEMO_COLUMNS)
@@ -96,6 +131,20 @@ async def draw(picture: Picture, path: Path) -> str:
         ) as seen:
             await seen.press(*picture.keys)
             return _with_font(seen.app.export_screenshot(title="edgecron"))
+
+
+async def draw_steps(path: Path) -> list[str]:
+    """The screen as SVG after each step of the moving picture."""
+    frames = []
+    with make_scene(path) as scene:
+        async with on_screen(
+            scene.path, scene.clock, size=TOUR.size, appearance=Appearance(TOUR.theme)
+        ) as seen:
+            for step in STEPS:
+                await seen.press(*step.keys)
+                await seen.write(step.text)
+                frames.append(_with_font(seen.app.export_screenshot(title="edgecron")))
+    return frames
 
 
 def draw_demo() -> str:
@@ -223,12 +272,107 @@ def _box_lines(words: Sequence[str], x: float, y: float) -> str | None:
 
 def convert(svg: str, target: Path, *, columns: int) -> None:
     """Draw the SVG of a screen into a PNG file."""
-    width = str(columns * _PIXELS_PER_COLUMN)
-    subprocess.run(
-        ["rsvg-convert", "--width", width, "--output", str(target)],
+    target.write_bytes(rasterized(svg, columns=columns))
+
+
+def rasterized(svg: str, *, columns: int) -> bytes:
+    """Return the SVG of a screen as PNG."""
+    return subprocess.run(
+        ["rsvg-convert", "--width", str(columns * _PIXELS_PER_COLUMN)],
         input=draw_shapes(svg).encode(),
+        stdout=subprocess.PIPE,
         check=True,
-    )
+    ).stdout
+
+
+# The moving picture: https://www.w3.org/TR/png-3/ (APNG). Each frame has only what has changed.
+
+
+class Pixels(NamedTuple):
+    """Rows of pixels, four bytes each: red, green, blue, alpha."""
+
+    width: int
+    rows: list[bytes]
+
+
+_BYTES = 4  # of a pixel
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+# Fewer shades of the edges of letters make a file a third as large.
+_SHADES = bytes(min(255, (value + 8) // 16 * 16) for value in range(256))
+
+
+def _pixels(png: bytes) -> Pixels:
+    """Read a PNG with eight bits of red, green, blue and alpha, without interlacing."""
+    chunks: dict[bytes, bytes] = {}
+    at = len(_SIGNATURE)
+    while at < len(png):
+        length, kind = struct.unpack_from(">I4s", png, at)
+        chunks[kind] = chunks.get(kind, b"") + png[at + 8 : at + 8 + length]
+        at += length + 12
+    width, height, *form = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert form == [8, 6, 0, 0, 0], form
+    content = zlib.decompress(chunks[b"IDAT"])
+    step = width * _BYTES
+    before, rows = bytes(step), []
+    for number in range(height):
+        begin = number * (step + 1)
+        before = _unfiltered(content[begin], content[begin + 1 : begin + 1 + step], before)
+        rows.append(before.translate(_SHADES))
+    return Pixels(width, rows)
+
+
+def _unfiltered(kind: int, row: bytes, above: bytes) -> bytes:
+    if kind == 0:
+        return row
+    found = bytearray(_BYTES) + row  # with a pixel of zeros before the first one
+    above = bytes(_BYTES) + above
+    for at in range(_BYTES, len(found)):
+        left, up, corner = found[at - _BYTES], above[at], above[at - _BYTES]
+        nearest = min((left, up, corner), key=lambda one: abs(left + up - corner - one))
+        found[at] = (found[at] + (left, up, (left + up) // 2, nearest)[kind - 1]) & 255
+    return bytes(found[_BYTES:])
+
+
+def animated(frames: Sequence[Pixels], seconds: Sequence[float]) -> bytes:
+    """Return a PNG that shows each frame for its time, again and again."""
+    size = (frames[0].width, len(frames[0].rows))
+    parts = [_SIGNATURE, _chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, 6, 0, 0, 0))]
+    parts.append(_chunk(b"acTL", struct.pack(">II", len(frames), 0)))
+    number, shown = 0, None
+    for frame, duration_s in zip(frames, seconds, strict=True):
+        left, top, right, bottom = _changed(frame, shown)
+        control = (number, right - left, bottom - top, left, top, round(duration_s * 1000), 1000)
+        parts.append(_chunk(b"fcTL", struct.pack(">IIIIIHHBB", *control, 0, 0)))
+        number += 1
+        place = slice(left * _BYTES, right * _BYTES)
+        rows = b"".join(b"\0" + row[place] for row in frame.rows[top:bottom])
+        content = zlib.compress(rows, 9)
+        if shown is None:
+            parts.append(_chunk(b"IDAT", content))
+        else:
+            parts.append(_chunk(b"fdAT", struct.pack(">I", number) + content))
+            number += 1
+        shown = frame
+    return b"".join([*parts, _chunk(b"IEND", b"")])
+
+
+def _changed(frame: Pixels, shown: Pixels | None) -> tuple[int, int, int, int]:
+    """Return left, top, right and bottom of what differs from the frame before."""
+    if shown is None:
+        return 0, 0, frame.width, len(frame.rows)
+    rows = [at for at, row in enumerate(frame.rows) if row != shown.rows[at]] or [0]
+    columns = {
+        at // _BYTES
+        for number in rows
+        for at, byte in enumerate(frame.rows[number])
+        if byte != shown.rows[number][at]
+    } or {0}
+    return min(columns), rows[0], max(columns) + 1, rows[-1] + 1
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    check = zlib.crc32(kind + content)
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", check)
 
 
 if __name__ == "__main__":
