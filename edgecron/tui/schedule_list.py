@@ -103,13 +103,14 @@ class ScheduleSource(DatabaseSource["_Found"]):
         """
         is_plain = self.sort is SortBy.NAME and not self.is_descending and self.filter is None
         if is_plain and not self._is_begun:
-            self._query.ask(lambda client: client.first_schedule_lines(_FIRST), self._begin)
+            self._query.ask(_find_first, self._begin)
         else:
             self._read_order()
 
-    def _begin(self, lines: list[ScheduleLine]) -> None:
+    def _begin(self, found: _Found) -> None:
+        keys, lines = found
         if not self._is_begun and self.filter is None:
-            self.keys = array("q", (line.id for line in lines))
+            self.keys = keys
             self._take(lines)
         self._is_begun = True
         if len(lines) == _FIRST:
@@ -197,6 +198,11 @@ class ScheduleSource(DatabaseSource["_Found"]):
                 ((str(standing.run_count), "dim"),),
             ),
         )
+
+
+def _find_first(client: Client) -> _Found:
+    lines = client.first_schedule_lines(_FIRST)
+    return array("q", (line.id for line in lines)), lines
 
 
 def glyph_of(found: ScheduleLine, *, now: datetime) -> Span:
