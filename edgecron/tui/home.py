@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -49,6 +49,7 @@ _LISTS = {
 }
 _PANES = tuple(_LISTS)
 _FIRST = "timeline"
+_Sortable: TypeAlias = schedule_list.ScheduleSource | upcoming_list.UpcomingSource
 
 
 class HomeScreen(EditScreen[None]):
@@ -105,8 +106,8 @@ class HomeScreen(EditScreen[None]):
     def on_mount(self) -> None:
         for name in _PANES:
             self.query_one(f"#{name}-pane").border_title = name.capitalize()
-        self._show_order(self.schedules)
-        self._show_order(self.timeline)
+        for source in (self.timeline, self.schedules, self.upcoming):
+            self._show_order(source)
         self.screen_layout_refresh_signal.subscribe(self, self._check_sizes)
         self._focus_list(_FIRST)
         self.query_one(OutputTail).place()
@@ -415,20 +416,12 @@ class HomeScreen(EditScreen[None]):
                 f"marked the newest {run_list.MOST_MARKED:,}; use a filter to mark fewer"
             )
 
-    # The order of schedules.
-
-    def _sortable(self) -> schedule_list.ScheduleSource | None:
-        """Return the list in front if it can be sorted; otherwise say that it can't."""
-        source = self.current_source()
-        if isinstance(source, schedule_list.ScheduleSource):
-            return source
-        self.app.show_notice("only schedules can be sorted: this list is in time order")
-        return None
+    # The order of lines.
 
     def action_sort(self) -> None:
         source = self._sortable()
         if source is not None:
-            sorts = list(schedule_list.SORTS)
+            sorts = list(upcoming_list.SORTS if source is self.upcoming else schedule_list.SORTS)
             following = sorts[(sorts.index(source.sort) + 1) % len(sorts)]
             self._sort_by(source, following, following in schedule_list.DESCENDING)
 
@@ -437,9 +430,21 @@ class HomeScreen(EditScreen[None]):
         if source is not None:
             self._sort_by(source, source.sort, not source.is_descending)
 
+    def _sortable(self) -> _Sortable | None:
+        """Return the list in front if it can be sorted; otherwise say why not."""
+        source = self.current_source()
+        if isinstance(source, _Sortable):
+            return source
+        key = self.app.label("filter") or "the filter"
+        self.app.show_notice(
+            "runs are always newest first: the database has no index of other columns;"
+            f" to find some, use {key}, such as took:>5m or status:failed"
+        )
+        return None
+
     def on_line_view_headed(self, message: LineView.Headed) -> None:
         source = message.view.source
-        if not isinstance(source, schedule_list.ScheduleSource):
+        if not isinstance(source, _Sortable):
             return
         sort = self._sort_columns(source).get(message.column)
         if sort is not None:
@@ -447,20 +452,24 @@ class HomeScreen(EditScreen[None]):
             is_descending = sort in schedule_list.DESCENDING
             self._sort_by(source, sort, not source.is_descending if is_again else is_descending)
 
-    def _sort_columns(self, source: schedule_list.ScheduleSource) -> Mapping[int, SortBy]:
+    def _sort_columns(self, source: _Sortable) -> Mapping[int, SortBy]:
+        if source is self.upcoming:
+            return upcoming_list.SORTED_BY
         return lanes.SORTED_BY if source is self.timeline else schedule_list.SORTED_BY
 
-    def _sort_by(
-        self, source: schedule_list.ScheduleSource, sort: SortBy, is_descending: bool
-    ) -> None:
+    def _sort_by(self, source: _Sortable, sort: SortBy, is_descending: bool) -> None:
         source.sort_by(sort, is_descending=is_descending)
         self._show_order(source)
+        if source is self.upcoming and self.upcoming.found.has_more:
+            self.app.show_notice(f"sorted the next {len(self.upcoming.found.fires):,} runs")
 
-    def _show_order(self, source: schedule_list.ScheduleSource) -> None:
-        columns = {sort: column for column, sort in self._sort_columns(source).items()}
-        column = columns.get(source.sort)
-        view = self.query_one("#timeline" if source is self.timeline else "#schedules", LineView)
-        view.sorted_by = None if column is None else (column, source.is_descending)
+    def _show_order(self, source: _Sortable) -> None:
+        columns: dict[SortBy, int] = {}
+        for column, sort in self._sort_columns(source).items():
+            columns.setdefault(sort, column)
+        column_shown = columns.get(source.sort)
+        view = self.query_one(f"#{source.topic}", LineView)
+        view.sorted_by = None if column_shown is None else (column_shown, source.is_descending)
         view.refresh()
 
     # Going to a schedule.

@@ -332,6 +332,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
         ("reschedule", "move"),
         ("pause", "pause"),
         ("filter", "filter"),
+        ("sort", "sort"),
     ),
     "runs": (
         ("open", "output"),

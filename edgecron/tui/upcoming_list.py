@@ -13,6 +13,7 @@ from edgecron.base.safetext import clean
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
+from edgecron.model.listing import SortBy
 from edgecron.tui.durations import BARS
 from edgecron.tui.list_view import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
@@ -37,6 +38,9 @@ COLUMNS = (
     Column("SCHEDULE", 12, 28),
     Column("BY", 10, 24, share=1, drop=1),
 )
+# The column of each order, for the arrow in the heading; and the order of each column.
+SORTS = {SortBy.NEXT: 0, SortBy.NAME: 2, SortBy.WHEN: 3}
+SORTED_BY = {column: sort for sort, column in SORTS.items()} | {1: SortBy.NEXT}
 
 
 class UpcomingFires(NamedTuple):
@@ -154,6 +158,26 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
         self._lines: list[Repeats] = []
         self._read_at = self._now()
         self._first_to_come: datetime | None = None
+        self.sort = SortBy.NEXT
+        self.is_descending = False
+
+    def sort_by(self, sort: SortBy, *, is_descending: bool) -> None:
+        """Show the fires that were read in another order; equal ones by time."""
+        self.sort, self.is_descending = sort, is_descending
+        self._put_in_order()
+        self._changed()
+
+    def _put_in_order(self) -> None:
+        def order(line: Repeats) -> str:
+            text = line.fire.schedule if self.sort is SortBy.NAME else line.fire.source or ""
+            return text.casefold()
+
+        self._lines = fold_repeats(self.found.fires)
+        if self.sort is not SortBy.NEXT:
+            self._lines.sort(key=order, reverse=self.is_descending)
+        elif self.is_descending:
+            self._lines.reverse()
+        self.keys = [_key(line.fire) for line in self._lines]
 
     @property
     def is_counted(self) -> bool:
@@ -182,8 +206,7 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
         def show(coming: UpcomingFires) -> None:
             if wanted is self.filter:  # Otherwise another filter is being read.
                 self.found = coming
-                self._lines = fold_repeats(coming.fires)
-                self.keys = [_key(line.fire) for line in self._lines]
+                self._put_in_order()
                 self._first_to_come = next(
                     (fire.due_at for fire in coming.fires if fire.due_at > self._now()), None
                 )

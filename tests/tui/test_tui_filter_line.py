@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
 import pytest
 from textual import events
 
+from edgecron.base.units import from_ms
 from edgecron.client import Client
 from edgecron.tui.list_view import LineView
 from tests.support.clock import FakeClock
@@ -201,9 +203,41 @@ def test_s_sorts_by_the_next_column(client: Client, clock: FakeClock) -> None:
         assert "LAST ▾" in seen.text(), "the latest come first"
 
         await seen.press("3", "s")
-        assert seen.told() == "only schedules can be sorted: this list is in time order"
+        assert seen.told() == (
+            "runs are always newest first: the database has no index of other columns;"
+            " to find some, use /, such as took:>5m or status:failed"
+        )
 
     watch(story, client.path, clock)
+
+
+def test_upcoming_runs_are_sorted_by_each_column_in_both_directions(tmp_path: Path) -> None:
+    clock = FakeClock()
+    hours = {"zebra": 1, "apple": 2, "mango": 3}
+
+    def names(seen: Seen) -> list[str]:
+        return list(dict.fromkeys(re.findall("zebra|apple|mango", seen.text())))
+
+    async def story(seen: Seen) -> None:
+        await seen.press("2")
+        assert "IN ▴" in seen.text()
+        assert names(seen) == ["zebra", "apple", "mango"]
+        await seen.press("I")
+        assert names(seen) == ["mango", "apple", "zebra"]
+        await seen.press("s")
+        assert "SCHEDULE ▴" in seen.text()
+        assert names(seen) == ["apple", "mango", "zebra"]
+        await seen.press("I")
+        assert names(seen) == ["zebra", "mango", "apple"]
+        await seen.press("s")
+        assert "BY ▴" in seen.text()
+        assert names(seen) == ["zebra", "apple", "mango"]
+
+    with Client(tmp_path / "sorted.db", clock=clock) as client:
+        for name, hour in hours.items():
+            at = from_ms(clock.now_ms()) + timedelta(hours=hour)
+            client.add(make_spec(name, f"at {at:%Y-%m-%dT%H:%M:%SZ}"))
+    watch(story, tmp_path / "sorted.db", clock, size=(80, 40))
 
 
 def test_a_click_on_a_heading_sorts_and_a_second_one_turns_it_around(
