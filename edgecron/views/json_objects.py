@@ -41,13 +41,7 @@ def schedule_object(schedule: Schedule) -> dict[str, Any]:
         "job": list(spec.job.argv) if is_command else spec.job.argv[0],
         "triggers": list(spec.triggers),
         "timezone": spec.timezone or "UTC",
-        "enabled": schedule.enabled,
-        "paused_until": instant(schedule.paused_until),
-        "next_plan_at": instant(schedule.next_plan_at),
-        "next_run_at": instant(schedule.next_run_at),
-        "last_run_at": instant(schedule.last_run_at),
-        "last_status": schedule.last_status.value if schedule.last_status else None,
-        "run_count": schedule.run_count,
+        **_fields(schedule, _STANDING),
         **{option.field or "": _plain(option.value_of(spec)) for option in POLICIES},
         "except_days": [source_of(text) for text in spec.policies.except_days],
         "group": spec.group,
@@ -55,20 +49,27 @@ def schedule_object(schedule: Schedule) -> dict[str, Any]:
         "queue": spec.queue,
         "description": spec.description,
         "scopes": [{"kind": kind, "id": id_} for kind, id_ in spec.scopes],
-        "from_at": instant(spec.from_at),
-        "until_at": instant(spec.until_at),
-        "max_runs": spec.max_runs,
-        "trigger_error": schedule.trigger_error,
-        "vanished_at": instant(schedule.vanished_at),
-        "id": schedule.id,
-        "revision": schedule.revision,
-        "created_at": instant(schedule.created_at),
-        "updated_at": instant(schedule.updated_at),
+        **_fields(spec, ("from_at", "until_at", "max_runs")),
+        **_fields(schedule, _RECORD),
     }
 
 
+_STANDING = (
+    *("enabled", "paused_until", "next_plan_at", "next_run_at", "last_run_at", "last_status"),
+    "run_count",
+)
+_RECORD = ("trigger_error", "vanished_at", "id", "revision", "created_at", "updated_at")
+
+
+def _fields(value: object, names: Sequence[str]) -> dict[str, Any]:
+    """Return fields of a value as JSON has them."""
+    return {name: _plain(getattr(value, name)) for name in names}
+
+
 def _plain(value: Any) -> Any:
-    """Return the value of an option as JSON has it."""
+    """Return the value of a field or an option as JSON has it."""
+    if isinstance(value, datetime):
+        return format_instant(value)
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Mapping):
@@ -114,47 +115,23 @@ def _masked(key: str, value: Any) -> Any:
 
 def fire_object(fire: UpcomingFire) -> dict[str, Any]:
     """Return a fire to come."""
-    return {
-        "schedule": fire.schedule,
-        "plan_at": instant(fire.plan_at),
-        "due_at": instant(fire.due_at),
-        "source": fire.source,
-        "is_moved": fire.is_moved,
-    }
+    return _fields(fire, ("schedule", "plan_at", "due_at", "source", "is_moved"))
+
+
+_RUN = (
+    *("id", "schedule", "scope_kind", "scope_id", "plan_at", "due_at", "fire_key", "cause"),
+    *("attempt", "max_attempts", "status", "reason", "exit_code", "started_at", "finished_at"),
+    *("duration_ms", "engine_id", "missed_from_at", "missed_to_at", "missed_count", "error_msg"),
+    *("flags", "result", "error_code", "trigger_text", "payload", "progress", "waiting_for"),
+    "wait_until",
+)
 
 
 def execution_object(execution: Execution) -> dict[str, Any]:
     """Return a run as `history` shows it."""
-    return {
-        "id": execution.id,
-        "schedule": execution.schedule,
-        "scope_kind": execution.scope_kind,
-        "scope_id": execution.scope_id,
-        "plan_at": instant(execution.plan_at),
-        "due_at": instant(execution.due_at),
-        "fire_key": execution.fire_key,
-        "cause": execution.cause.value,
-        "attempt": execution.attempt,
-        "max_attempts": execution.max_attempts,
-        "status": execution.status.value,
-        "reason": execution.reason.value if execution.reason else None,
-        "exit_code": execution.exit_code,
-        "started_at": instant(execution.started_at),
-        "finished_at": instant(execution.finished_at),
-        "duration_ms": execution.duration_ms,
-        "engine_id": execution.engine_id,
-        "missed_from_at": instant(execution.missed_from_at),
-        "missed_to_at": instant(execution.missed_to_at),
-        "missed_count": execution.missed_count,
-        "error_msg": execution.error_msg,
-        "flags": list(execution.flags),
+    return _fields(execution, _RUN) | {
         "result": None if execution.result is None else json.loads(execution.result),
-        "error_code": execution.error_code,
-        "trigger_text": execution.trigger_text,
-        "payload": execution.payload,
         "progress": _progress_object(execution),
-        "waiting_for": execution.waiting_for,
-        "wait_until": instant(execution.wait_until),
     }
 
 
