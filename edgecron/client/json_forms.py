@@ -21,8 +21,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from edgecron.base.errors import MalformedCall
 from edgecron.base.values import defaults_of, is_value, names_of
-from edgecron.client.engine_health import EngineState
-from edgecron.client.following import BegunRuns
+from edgecron.client import engine_health, following
 from edgecron.client.plain_forms import (
     ABSENT,
     PLAIN_FORMS,
@@ -33,33 +32,13 @@ from edgecron.client.plain_forms import (
     reference,
     refuse,
 )
-from edgecron.engine.other_engines import DatabaseCopy
-from edgecron.formats.document_plan import Document, Step
-from edgecron.model.choices import Cause, Status
-from edgecron.model.filters import Filter
-from edgecron.model.listing import (
-    Acknowledged,
-    Choice,
-    NamedId,
-    Removal,
-    RunBounds,
-    RunPage,
-    ScheduleLine,
-    SchedulePage,
-    SortBy,
-    Standing,
-)
-from edgecron.model.notices import Notice
+from edgecron.engine import other_engines
+from edgecron.formats import document_plan
+from edgecron.model import choices, filters, listing, notices, run, schedule
 from edgecron.model.options import FORMER_FIELDS
-from edgecron.model.run import Execution, Output, OutputChunk
-from edgecron.model.schedule import Change, Imported, Schedule, ScheduleSpec, Undo
-from edgecron.planning.corrections import ClockState
-from edgecron.planning.forecast import Backfill, UpcomingFire
-from edgecron.planning.simulation import Simulation
+from edgecron.planning import corrections, forecast, simulation
 from edgecron.triggers import Trigger
-from edgecron.views.busy import WeekHeat
-from edgecron.views.outlook import Explanation, Foreseen, LatePlaces, Outlook
-from edgecron.views.statistics import Tallied
+from edgecron.views import busy, outlook, statistics
 
 # The objects of the schemas, by name; filled as forms are made.
 SCHEMAS: dict[str, Shape] = {}
@@ -89,31 +68,23 @@ def form_of(hint: Any) -> Form:
 
 # Type hints of our modules.
 
-# The classes that signatures and fields mention, but that their modules import for type checkers
-# only. `array`, a list in JSON, is no generic type before Python 3.12.
+# Signatures and fields mention classes of these modules that their own module imports for type
+# checkers only. `array`, a list in JSON, is no generic type before Python 3.12.
+_MODULES = (
+    *(busy, choices, corrections, document_plan, engine_health, filters, following, forecast),
+    *(listing, notices, other_engines, outlook, run, schedule, simulation, statistics),
+)
 _NAMES: Mapping[str, Any] = {
-    "Client": object,
-    "array": list,
     **{
-        one.__name__: one
-        for one in (
-            *(
-                Acknowledged,
-                Backfill,
-                Cause,
-                Choice,
-                ClockState,
-                DatabaseCopy,
-                Document,
-                EngineState,
-                Execution,
-            ),
-            *(Explanation, Filter, Foreseen, Imported, LatePlaces, BegunRuns, NamedId, Outlook),
-            *(Output, OutputChunk, Removal, RunBounds, RunPage, Schedule, ScheduleLine),
-            *(SchedulePage, ScheduleSpec, SortBy, Standing, Status, Step, Tallied, Trigger),
-            *(Change, Notice, Simulation, Undo, UpcomingFire, WeekHeat, datetime),
-        )
+        name: one
+        for module in _MODULES
+        for name, one in vars(module).items()
+        if isinstance(one, type) and one.__module__ == module.__name__
     },
+    "Client": object,
+    "Trigger": Trigger,
+    "array": list,
+    "datetime": datetime,
 }
 
 
