@@ -109,7 +109,7 @@ def _claim_at_once(setting: Setting, work: Callable[..., None]) -> list[float]:
             start.value = due_ms
             ring_engines(state_dir(database))
 
-        found = _together(CLAIMERS, work, (str(database),), release)
+        found = run_together(CLAIMERS, work, (str(database),), release)
     delays = [delay for one in found for delay in one]
     assert len(delays) == DUE, f"{len(delays)} claims of {DUE} schedules"
     return delays
@@ -177,7 +177,7 @@ def _hammer_at_once(setting: Setting, wait: str, seconds: int) -> list[int]:
         def release(start: Any) -> None:
             start.value = int(time.monotonic() * 1000) + 100
 
-        return _together(HAMMERS, _hammer, (str(path), wait, seconds), release)
+        return run_together(HAMMERS, _hammer, (str(path), wait, seconds), release)
 
 
 def _hammer(path: str, wait: str, seconds: int, ready: Any, start: Any, out: Any) -> None:
@@ -205,7 +205,7 @@ def _hammer(path: str, wait: str, seconds: int, ready: Any, start: Any, out: Any
     database.close()
 
 
-def _together(
+def run_together(
     count: int,
     work: Callable[..., None],
     values: tuple[object, ...],

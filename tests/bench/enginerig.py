@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 from edgecron.base.clock import Clock
-from edgecron.base.paths import state_dir
+from edgecron.base.paths import Location, ServerUrl, state_dir
 from edgecron.engine.loop import Loop
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
-from edgecron.engine.sleep import WalWatch, system_sleeper
+from edgecron.engine.sleep import system_sleeper, watch_writes
 from edgecron.engine.state_folder import EngineFiles
 from edgecron.engine.step import Engine
 from edgecron.model.choices import JobKind, Status
@@ -108,27 +109,37 @@ class InstantRunner:
             os.close(fd)
 
 
+def _open(database: Location, clock: Clock) -> SqliteStore:
+    """Open a file, or the database of a server, whose store has the same methods."""
+    if not isinstance(database, ServerUrl):
+        return open_store(database, now_ms=clock.now_ms())
+    from edgecron.store.postgres.store import open_store as open_server  # its driver is an extra
+
+    return cast("SqliteStore", open_server(database.full, now_ms=clock.now_ms()))
+
+
 class EngineRig:
     """An engine on a database, stepped by hand or run by its loop. Others see that it lives."""
 
     def __init__(
         self,
-        database: Path,
+        database: Location,
         clock: Clock,
         *,
         places: int = 100_000,
         seen: Callable[[Sequence[Claim]], object] = lambda claims: None,
     ) -> None:
-        folder = prepare_state_dir(state_dir(database))
+        self.store: SqliteStore = _open(database, clock)
+        clock = self.store.clock_for(clock)
+        folder = prepare_state_dir(state_dir(self.store.path))
         key = os.urandom(8).hex()
         self._place = EngineFiles(folder, key)
         self.holds_ends = False  # While it is True, no run ends.
-        self.store: SqliteStore = open_store(database, now_ms=clock.now_ms())
         runner = InstantRunner(clock, seen, folder=folder, holds_ends=lambda: self.holds_ends)
         settings = EngineSettings(max_running=places, retention=UNLIMITED)
         self.engine = Engine(
             settings,
-            EngineIdentity(key, os.getpid()),
+            EngineIdentity(key, os.getpid(), machine="bench"),
             store=self.store,
             clock=clock,
             others=LocalEngines(folder, boot_id=clock.boot_id(), key=key, clock=clock),
@@ -143,7 +154,7 @@ class EngineRig:
             clock=clock,
             sleeper=sleeper,
             files=self._place,
-            write_watch=WalWatch(database),
+            write_watch=watch_writes(database, self.store),
         )
         self._sleeper = sleeper
 

@@ -64,11 +64,6 @@ def find_missed_by(world: World, schedule_id: int, scope: Scope, from_ms: int) -
     return None if found is None else str(found)
 
 
-def check_soundness(world: World) -> None:
-    assert world.look("PRAGMA integrity_check") == [("ok",)], "I21"
-    assert world.look("PRAGMA foreign_key_check") == [], "I21"
-
-
 def _difference(there: Columns, expected: Columns) -> str:
     parts = [
         f"{name} is {there[name]!r}, expected {value!r}"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from unittest.mock import patch
 
 import pytest
@@ -27,7 +27,7 @@ from edgecron.base.units import from_ms
 from edgecron.client import Client
 from edgecron.model.choices import Status
 from edgecron.planning.retention import UNLIMITED
-from tests.machine.agreeing import check_agreement, check_soundness, find_missed_by
+from tests.machine.agreeing import check_agreement, find_missed_by
 from tests.machine.plainbook import Book
 from tests.machine.plainengine import Engines
 from tests.machine.plainpeople import People
@@ -35,6 +35,10 @@ from tests.machine.plainrows import Row, Schedule
 from tests.machine.plaintimes import Follows, Wish
 from tests.machine.wishes import START_MS, policies, spec_of, triggers, wishes
 from tests.simulation.world import World
+from tests.support.stores import ServerClock, ServerStores, check_soundness
+
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresServer
 
 NAMES = ("a", "b", "c", "x", "y")
 HOUR_MS = 3_600_000
@@ -49,6 +53,7 @@ class Story(RuleBasedStateMachine):
     """A database, engines and people, and the model of them; compared after each rule."""
 
     tally: ClassVar[Counter[str]] = Counter()  # of all stories of this process
+    server: ClassVar[PostgresServer | None] = None  # where the databases are; None: in files
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +62,14 @@ class Story(RuleBasedStateMachine):
         # told again must be the same.
         self.chance = patch("os.urandom", Random(7).randbytes)
         self.chance.start()
-        self.world = World(self.folder / "m.db", random=Random(7), start_ms=START_MS)
+        clock, stores = None, None
+        if self.server is not None:
+            clock = ServerClock(START_MS)
+            stores = ServerStores(self.server.create_database(), clock=clock)
+        self.world = World(
+            self.folder / "m.db", random=Random(7), start_ms=START_MS, clock=clock, stores=stores
+        )
+        self.closed: list[ServerClock | ServerStores] = [one for one in (stores, clock) if one]
         self.world.fix_seed()
         [(seed,)] = self.world.look("SELECT seed FROM meta")
         self.book = Book(bytes(seed))
@@ -68,13 +80,15 @@ class Story(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            check_soundness(self.world)
+            check_soundness(self.world.reader)
             type(self).tally["stories"] += 1
             type(self).tally["rows"] += len(self.book.rows)
             for row in self.book.rows.values():
                 type(self).tally[row.status] += 1
             self.world.close()
         finally:
+            for one in self.closed:
+                one.close()
             self.chance.stop()
             shutil.rmtree(self.folder)
 
@@ -87,7 +101,7 @@ class Story(RuleBasedStateMachine):
         check_agreement(self.world, self.book)
 
     def client(self) -> Client:
-        return Client(self.world.path, clock=self.world.clock)
+        return Client(self.world.location, clock=self.world.clock)
 
     # People.
 

@@ -11,12 +11,17 @@ was missed; only that it is said, and that times missed for different causes sha
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.rules import Story
+
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresServer
 
 _QUICK = settings(
     max_examples=12,
@@ -30,6 +35,15 @@ _QUICK = settings(
 
 def test_every_row_is_the_one_that_a_plain_model_foretells() -> None:
     run_state_machine_as_test(Story, settings=_QUICK)
+
+
+def test_on_a_server_every_row_is_the_same(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(Story, "server", postgres)
+
+    run_state_machine_as_test(Story, settings=settings(_QUICK, max_examples=4))
 
 
 @pytest.mark.slow
