@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from edgecron.base.errors import AlreadyExists, Conflict, Unreadable
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
 
 
+S = TypeVar("S", "Schedule", "Schedule | None")
 ORIGIN = "http"
 _TRIES = 5
 _LIMIT = 100
@@ -101,56 +102,63 @@ def put_schedule(client: Client, request: ApiRequest) -> Answer:
 
     Missing keys get their defaults; `enabled`, as with `apply`, stays as it is.
     """
-    name = request.words["name"]
-    conditions = read_conditions(request.headers)
-    for _ in range(_TRIES):
-        schedule = client.store.find_schedule(name)
-        conditions.check(schedule)
-        wanted = _read_document(name, request.content, schedule, now=client.now())
-        step = compare_one(wanted, schedule)
-        if _is_applied(client, step, conditions):
-            return _changed_answer(
-                client,
-                step,
-                notes=wanted.notes,
-                status=201 if schedule is None else 200,
-                location=f"{request.root}{request.path}" if schedule is None else None,
-            )
-    raise _changed_by_others(name)
+
+    def plan(schedule: Schedule | None) -> Step:
+        name, content = request.words["name"], request.content
+        return compare_one(_read_document(name, content, schedule, now=client.now()), schedule)
+
+    step = _carry_out(client, request, client.store.find_schedule, plan)
+    is_new = step.schedule is None
+    return _changed_answer(
+        client,
+        step,
+        notes=() if step.wanted is None else step.wanted.notes,
+        status=201 if is_new else 200,
+        location=f"{request.root}{request.path}" if is_new else None,
+    )
 
 
 def patch_schedule(client: Client, request: ApiRequest) -> Answer:
     """Change the given keys of a schedule; null clears a key."""
-    name = request.words["name"]
-    conditions = read_conditions(request.headers)
-    for _ in range(_TRIES):
-        schedule = client.schedule(name)
-        conditions.check(schedule)
-        step = plan_patch(schedule, request.content, now=client.now())
-        if _is_applied(client, step, conditions):
-            return _changed_answer(client, step, notes=rename_former(request.content)[1])
-    raise _changed_by_others(name)
+
+    def plan(schedule: Schedule) -> Step:
+        return plan_patch(schedule, request.content, now=client.now())
+
+    step = _carry_out(client, request, client.schedule, plan)
+    return _changed_answer(client, step, notes=rename_former(request.content)[1])
 
 
 def delete_schedule(client: Client, request: ApiRequest) -> Answer:
     """Remove a schedule: queued runs are cancelled, running ones finish, the history stays."""
     name = request.words["name"]
-    conditions = read_conditions(request.headers)
-    for _ in range(_TRIES):
-        try:
-            schedule = client.schedule(name)
-        except Unreadable:
-            if not client.remove_unreadable(name):
-                raise
-            break
-        conditions.check(schedule)
-        if _is_applied(
-            client, Step(action=Action.REMOVE, name=name, schedule=schedule), conditions
-        ):
-            break
-    else:
-        raise _changed_by_others(name)
+
+    def plan(schedule: Schedule) -> Step:
+        return Step(action=Action.REMOVE, name=name, schedule=schedule)
+
+    try:
+        _carry_out(client, request, client.schedule, plan)
+    except Unreadable:
+        if not client.remove_unreadable(name):
+            raise
     return Answer(status=204, media_type=None)
+
+
+def _carry_out(
+    client: Client, request: ApiRequest, find: Callable[[str], S], plan: Callable[[S], Step]
+) -> Step:
+    """Find the schedule of a request, plan its change and apply that; return the step.
+
+    If others change the schedule meanwhile, this plans again. Raises Conflict after some tries, and
+    Refused if the conditions of the request do not hold.
+    """
+    name, conditions = request.words["name"], read_conditions(request.headers)
+    for _ in range(_TRIES):
+        schedule = find(name)
+        conditions.check(schedule)
+        step = plan(schedule)
+        if _is_applied(client, step, conditions):
+            return step
+    raise Conflict(f"another program is changing schedule {name!r}", hint="try again")
 
 
 def plan_new(name: str, document: Mapping[str, Any], *, now: datetime) -> Step:
@@ -240,10 +248,6 @@ def _noted(answer: Answer, notes: tuple[str, ...]) -> Answer:
         return answer
     note = ascii("; ".join(notes))[1:-1]
     return replace(answer, headers={**answer.headers, "edgecron-note": note})
-
-
-def _changed_by_others(name: str) -> Conflict:
-    return Conflict(f"another program is changing schedule {name!r}", hint="try again")
 
 
 def merge(target: Any, patch: Any) -> Any:
