@@ -46,12 +46,12 @@ ALL: tuple[Mutation, ...] = (
                 new="",
             ),
             Edit(
-                function="_INSERT",
+                function="_ONCE",
                 old=(
                     "ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, "
-                    "attempt) DO NOTHING RETURNING"
+                    "attempt) DO NOTHING"
                 ),
-                new="RETURNING",
+                new="",
             ),
         ),
         hunt=Hunt(tests=(CLOCKS,), says=fails("I[124]")),

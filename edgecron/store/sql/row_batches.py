@@ -21,18 +21,25 @@ from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.limits import ScopeKey
 
 MISSED_KEY = "missed"  # of the row of a range of times
-_INSERT = """INSERT INTO executions (schedule_id, revision, scope_kind, scope_id, plan_at, fire_key,
-               cause, trigger_text, payload, due_at, max_attempts, queue, priority, status,
-               reason, error_code, error_msg, queued_at, claimed_at, heartbeat_at, stale_after,
-               started_at, fence, engine_id, supervisor_id, lease_token, waiting_for, wait_until,
-               finished_at, missed_from_at, missed_to_at, missed_count, flags, timeout_s)
-           VALUES (:schedule, :revision, :scope_kind, :scope_id, :plan, :fire_key, :cause,
-               :source, :payload, :due, :max_attempts, :queue, :priority, :status, :reason,
-               :missed_by, :error_msg, :queued, :claimed, :claimed, :stale, :claimed, :fence,
-               :engine, :supervisor, :token, :waiting_for, :wait_until, :finished, :missed_from,
-               :missed_to, :missed_count, :flags, :timeout)
-           ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING
-           RETURNING :place, id"""
+# A row has its key, fence and token for itself; rows of one shape share all other values.
+_INTO = """INSERT INTO executions (schedule_id, scope_kind, scope_id, fence, lease_token, revision,
+               plan_at, fire_key, cause, trigger_text, payload, due_at, max_attempts, queue,
+               priority, status, reason, error_code, error_msg, queued_at, claimed_at,
+               heartbeat_at, stale_after, started_at, engine_id, supervisor_id, waiting_for,
+               wait_until, finished_at, missed_from_at, missed_to_at, missed_count, flags,
+               timeout_s)"""
+_SHARED = """:revision, :plan, :fire_key, :cause, :source, :payload, :due, :max_attempts, :queue,
+               :priority, :status, :reason, :missed_by, :error_msg, :queued, :claimed, :claimed,
+               :stale, :claimed, :engine, :supervisor, :waiting_for, :wait_until, :finished,
+               :missed_from, :missed_to, :missed_count, :flags, :timeout"""
+_ONCE = """ON CONFLICT (schedule_id, scope_kind, scope_id, plan_at, fire_key, attempt) DO NOTHING"""
+_INSERT = f"""{_INTO} VALUES (:schedule, :scope_kind, :scope_id, :fence, :token, {_SHARED})
+           {_ONCE} RETURNING :place, id"""
+_INSERT_ALIKE = f"""{_INTO}
+           SELECT CAST(value ->> 0 AS BIGINT), value ->> 1, value ->> 2,
+               CAST(value ->> 3 AS BIGINT), value ->> 4, {_SHARED}
+           FROM json_each(:rows) WHERE TRUE
+           {_ONCE} RETURNING schedule_id, scope_kind, scope_id, id"""
 _GROW_NEWEST = """UPDATE executions
            SET missed_to_at = :to, missed_count = missed_count + :count
            WHERE id = (SELECT id FROM executions WHERE schedule_id = :schedule
@@ -137,11 +144,9 @@ class RowBatch:
             if one.skipped is not None and one.shape.fire.fire_key in ("", MISSED_KEY)
         ]
         ids = dict(self._database.returning_each(_GROW_NEWEST, growing)) if growing else {}
-        others = [
-            self._columns(one, place, tokens) for place, one in enumerate(put) if place not in ids
-        ]
+        others = [(place, one) for place, one in enumerate(put) if place not in ids]
         if others:
-            ids |= self._database.returning_each(_INSERT, others)
+            ids |= self._insert(others, tokens)
         counts = []
         for place, one in enumerate(put):
             if one.skipped is None:
@@ -153,12 +158,30 @@ class RowBatch:
                 # set back: use the end of this one as its plan time.
                 fire = one.shape.fire._replace(plan_ms=span.to_ms, due_ms=span.to_ms)
                 named = one._replace(shape=one.shape._replace(fire=fire))
-                ids |= self._database.returning_each(_INSERT, [self._columns(named, place, tokens)])
+                ids |= self._insert([(place, named)], tokens)
             if place in ids:
                 counts.append({"id": one.key[0], "count": span.count})
         if counts:
             self._database.change_many(_COUNT_SKIPPED, counts)
         return [ids.get(place) for place in range(len(put))]
+
+    def _insert(self, rows: Sequence[tuple[int, _NewRow]], tokens: str) -> dict[int, int]:
+        """Insert rows, and return their ids by place; a fire that has a row gets none."""
+        first_place, first = rows[0]
+        are_alike = all(one.skipped is None and one.shape == first.shape for _, one in rows)
+        if len(rows) == 1 or not are_alike:
+            columns = [self._columns(one, place, tokens) for place, one in rows]
+            return dict(self._database.returning_each(_INSERT, columns))
+        # Rows of one shape: to bind the values of each would take half the time of its insert.
+        own = [(*one.key, one.fence, _token_at(tokens, place) or None) for place, one in rows]
+        shared = self._columns(first, first_place, tokens)
+        found = {
+            (row[0], row[1], row[2]): row[3]
+            for row in self._database.returning_all(
+                _INSERT_ALIKE, {**shared, "rows": json.dumps(own)}
+            )
+        }
+        return {place: found.pop(one.key) for place, one in rows if one.key in found}
 
     def _growth(self, one: _NewRow, span: Missed, place: int) -> dict[str, Any]:
         """Return the values of _GROW_NEWEST."""
