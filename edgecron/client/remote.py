@@ -14,22 +14,18 @@ from edgecron.base.errors import Conflict, MalformedCall
 from edgecron.base.zones import local_zone_name
 from edgecron.client.opening import TRIES
 from edgecron.client.protocol import Client
-from edgecron.client.remote_requests import ChangeWatch, RemoteRuns, asked, choice_fields
+from edgecron.client.remote_requests import ChangeWatch, RemoteRuns, asked, choice_fields, told
 from edgecron.client.resource_functions import ScheduleCounts, Sizes, View
 from edgecron.formats.document_plan import Action, Step
 from edgecron.model.listing import Choice, SchedulePage, SortBy, Standing
 
 if TYPE_CHECKING:
     from edgecron.formats.document_plan import Document
-    from edgecron.model.choices import Status
     from edgecron.model.filters import Filter
     from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
-    from edgecron.planning.corrections import ClockState
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.simulation import Simulation
     from edgecron.views.busy import WeekHeat
-    from edgecron.views.outlook import LatePlaces
-    from edgecron.views.schedule_health import ScheduleHealth
     from edgecron.views.statistics import Tallied
 
 
@@ -263,6 +259,12 @@ class RemoteClient(RemoteRuns):
     other_databases = asked(Client.other_databases)
     has_engine = asked(Client.has_engine)
     take_over = asked(Client.take_over)
+    active_counts = told(Client.active_counts, "active")
+    clock_state = told(Client.clock_state, "clock")
+    disk_problem = told(Client.disk_problem, "disk_problem")
+    late_places = told(Client.late_places, "late_places")
+    local_zone = told(Client.local_zone, "local_zone")
+    schedule_health = told(Client.schedule_health, "schedule_health")
 
     def change_mark(self) -> int:
         """Return the mark as the server last told it; the server reports a change itself."""
@@ -279,32 +281,8 @@ class RemoteClient(RemoteRuns):
         counts: ScheduleCounts = self._status("counts")
         return counts.schedules, counts.broken, counts.vanished
 
-    def schedule_health(self, *, limit: int = 5) -> ScheduleHealth | None:
-        found: ScheduleHealth | None = self._status("schedule_health")
-        return found
-
-    def active_counts(self) -> dict[Status, int]:
-        found: dict[Status, int] = self._status("active")
-        return found
-
-    def late_places(self) -> LatePlaces:
-        found: LatePlaces = self._status("late_places")
-        return found
-
-    def clock_state(self) -> ClockState:
-        found: ClockState = self._status("clock")
-        return found
-
     def is_clock_trusted(self) -> bool:
         return self.clock_state().is_trusted
-
-    def local_zone(self) -> str | None:
-        found: str | None = self._status("local_zone")
-        return found
-
-    def disk_problem(self) -> str | None:
-        found: str | None = self._status("disk_problem")
-        return found
 
     def database_sizes(self) -> tuple[int, int]:
         sizes: Sizes = self._status("sizes")

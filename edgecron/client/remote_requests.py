@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from edgecron.client.following import BegunRuns, Piece
     from edgecron.client.remote_connection import Connector, ServerConnection
     from edgecron.client.resource_functions import Begun, Printed
-    from edgecron.model.schedule import ScheduleSpec
 
 
 P = ParamSpec("P")
@@ -36,15 +35,20 @@ def asked(
 ) -> Callable[Concatenate[Requests, P], R]:
     """Make a method that asks the server for the resource of its name, with its arguments.
 
-    `what` names a resource that an older server lacks: then the method raises NotSupported.
+    A run is sent as its id. `what` names a resource that an older server lacks: then the method
+    raises NotSupported.
     """
     name, code = method.__name__, method.__code__
     positional = code.co_varnames[1 : code.co_argcount]
 
     @wraps(method)
     def ask(client: Requests, /, *args: P.args, **given: P.kwargs) -> R:
+        arguments = {**dict(zip(positional, args, strict=False)), **given}
+        run: Any = arguments.pop("execution", None)
+        if run is not None:
+            arguments["execution_id"] = run.id
         try:
-            found: R = client.request(name, **dict(zip(positional, args, strict=False)), **given)
+            found: R = client.request(name, **arguments)
         except NothingThere:
             if not what:
                 raise
@@ -52,6 +56,19 @@ def asked(
                 f"the server is older: it has no {what}",
                 hint="use the same version on both machines",
             ) from None
+        return found
+
+    return ask
+
+
+def told(
+    method: Callable[Concatenate[Client, P], R], part: str
+) -> Callable[Concatenate[Requests, P], R]:
+    """Make a method that returns one part of what the server says of itself."""
+
+    @wraps(method)
+    def ask(client: Requests, /, *_: P.args, **__: P.kwargs) -> R:
+        found: R = client._status(part)
         return found
 
     return ask
@@ -173,6 +190,9 @@ class RemoteRuns(Requests):
     last_failure = asked(Client.last_failure)
     output = asked(Client.output)
     cancel = asked(Client.cancel)
+    next_attempt = asked(Client.next_attempt)
+    spec_of = asked(Client.spec_of)
+    is_supervised = asked(Client.is_supervised)
 
     def history(
         self, name: str | None = None, *, choice: RunChoice = ALL_RUNS, limit: int = 20
@@ -201,18 +221,6 @@ class RemoteRuns(Requests):
             if len(page.runs) < size:
                 break
             before_id = page.runs[-1].id
-        return found
-
-    def next_attempt(self, execution: Execution) -> Execution | None:
-        found: Execution | None = self.request("next_attempt", execution_id=execution.id)
-        return found
-
-    def spec_of(self, execution: Execution) -> ScheduleSpec | None:
-        found: ScheduleSpec | None = self.request("spec_of", execution_id=execution.id)
-        return found
-
-    def is_supervised(self, execution: Execution) -> bool:
-        found: bool = self.request("is_supervised", execution_id=execution.id)
         return found
 
     def follower(self, execution_id: int, *, position: int = 0) -> RemoteFollower:
