@@ -100,10 +100,8 @@ class Questions(Reader, Protocol):
 
     # Schedules.
 
-    def schedules(
-        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
-    ) -> list[Schedule]:
-        """Return schedules by name: after a name, at most `limit`, that a choice lets through.
+    def schedules(self) -> list[Schedule]:
+        """Return all schedules by name.
 
         Raises Unreadable if one of them can't be read; see `schedule_page`.
         """

@@ -60,10 +60,8 @@ class RemoteClient(RemoteRuns):
     explain = asked(Client.explain)
     timeline = asked(Client.timeline, what="timeline")
 
-    def schedules(
-        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
-    ) -> list[Schedule]:
-        page = self.schedule_page(after=after, limit=limit, choice=choice)
+    def schedules(self) -> list[Schedule]:
+        page = self.schedule_page()
         for name in page.unreadable:
             self.schedule(name)  # raises what is wrong with it
         return page.schedules

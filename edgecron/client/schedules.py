@@ -47,16 +47,12 @@ if TYPE_CHECKING:
 class Schedules(OpenDatabase):
     """Reads of schedules. Nothing here changes one, or loads what does."""
 
-    def schedules(
-        self, *, after: str | None = None, limit: int | None = None, choice: Choice | None = None
-    ) -> list[Schedule]:
-        """Return schedules by name: after a name, at most `limit`, that a choice lets through.
+    def schedules(self) -> list[Schedule]:
+        """Return all schedules by name.
 
         Raises Unreadable if one of them can't be read; see `schedule_page`.
         """
-        return self.store.find_schedules(
-            choice, now_ms=self._clock.now_ms(), after=after, limit=limit
-        )
+        return self.store.find_schedules()
 
     def definitions(self) -> list[Definition]:
         """Return all schedules as documents define them, by name: cheaper than `schedules`."""

@@ -82,12 +82,7 @@ def answer_time(front: FrontEnd, name: str, at: datetime, *, zone: tzinfo, say: 
     return Answer(found.schedule.name, sentences, found.runs, explanation=found)
 
 
-def answer_object(
-    answer: Answer,
-    *,
-    now: datetime,
-    run_object: Callable[[Execution], dict[str, Any]] = execution_object,
-) -> dict[str, Any]:
+def answer_object(answer: Answer, *, now: datetime) -> dict[str, Any]:
     """Return an answer as JSON shows it."""
     found, outlook = answer.explanation, answer.outlook
     verdict = Verdict.RECORDED.value if outlook is None else _NOW
@@ -96,7 +91,7 @@ def answer_object(
         "at": None if found is None else instant(found.at),
         "verdict": verdict if found is None else found.verdict.value,
         "answer": " ".join(answer.sentences),
-        "runs": [run_object(run) for run in answer.runs],
+        "runs": [execution_object(run) for run in answer.runs],
     }
     if found is None:
         return body | {"outlook": None if outlook is None else outlook_object(outlook, now=now)}

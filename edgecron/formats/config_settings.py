@@ -74,11 +74,11 @@ class Kind(NamedTuple):
         return str(value)
 
 
-def count(*, least: int = 1, most: int = 1_000_000) -> Kind:
+def count(*, most: int = 1_000_000) -> Kind:
     def read(text: str, what: str) -> int:
-        return read_count(text, what=what, least=least, most=most)
+        return read_count(text, what=what, most=most)
 
-    return Kind(read, f"a whole number from {least} to {most}", (int, str))
+    return Kind(read, f"a whole number from 1 to {most}", (int, str))
 
 
 def choice(members: type[StrEnum]) -> Kind:
