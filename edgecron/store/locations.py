@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
-from edgecron.base.bundle import hint_for_extra
 from edgecron.base.errors import NotSupported
 from edgecron.base.paths import Location, ServerUrl
 from edgecron.store.sql.reads import Reads
@@ -46,6 +44,11 @@ def open_reads(
 def _open_server(
     location: ServerUrl, now_ms: int, *, must_exist: bool, busy_wait_s: float
 ) -> Writes:
+    # Only for a server: with a file, `list` starts 1 ms faster without these.
+    from importlib.util import find_spec
+
+    from edgecron.base.bundle import hint_for_extra
+
     if find_spec("psycopg") is None:
         raise NotSupported(
             f"database {location} needs psycopg, which is not installed",

@@ -319,12 +319,27 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(
     start: Start, environment: dict[str, str], words: tuple[str, ...]
 ) -> None:
     run(start, "add", "x", "--every", "1m", "--", "true")
+
+    assert loaded(HEAVY, by=words, environment=environment) == "[]"
+
+
+def test_a_list_loads_what_reads_schedules_and_not_what_fires_them(
+    start: Start, environment: dict[str, str]
+) -> None:
+    run(start, "add", "x", "--every", "1m", "--", "true")
+    rooms = ["edgecron.store.contract", "edgecron.store.sql.due", "edgecron.triggers"]
+
+    assert loaded(rooms, by=("list",), environment=environment) == "[]"
+    assert loaded(rooms[2:], by=("next",), environment=environment) == "['edgecron.triggers']"
+
+
+def loaded(names: list[str], *, by: tuple[str, ...], environment: dict[str, str]) -> str:
+    """Return which of some modules a command has loaded when it ends, as Python shows a list."""
     script = (
         "import sys, edgecron.cli\n"
-        f"edgecron.cli.run({list(words)!r})\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+        f"edgecron.cli.run({list(by)!r})\n"
+        f"print([name for name in {names!r} if name in sys.modules], file=sys.stderr)"
     )
-
     found = subprocess.run(
         [sys.executable, "-c", script],
         env=environment,
@@ -333,8 +348,7 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(
         timeout=BOUND_S,
         check=True,
     )
-
-    assert found.stderr.splitlines()[-1] == "[]"
+    return found.stderr.splitlines()[-1]
 
 
 def test_help_shows_examples_first(start: Start) -> None:

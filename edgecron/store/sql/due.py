@@ -13,15 +13,13 @@ from edgecron.model.engine import CALL, IMPORTED, Offers, find_program
 from edgecron.planning.next_fire import Due
 from edgecron.store.contract import Subject
 from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.rows import OF_QUEUE
 
 _MOST_DELAYED = 10_000  # that are listed
 # Queued rows that are due later than they were queued: delayed manual runs, and rows that wait for
 # a window. After a clock was set back, other rows can also be due in the future.
 IS_DELAYED = "due_at > :now AND due_at > queued_at"
 MOST_UPCOMING = 1024  # schedules of one instant that are loaded before it: 1.4 KB each
-
-# Of the rows of a queue, with those of its placements: "command on web1".
-OF_QUEUE = "(queue = :queue OR queue > :queue || ' on ' AND queue < :queue || ' on!')"
 
 # The condition on schedules for each hold.
 _HELD = {

@@ -19,9 +19,9 @@ from edgecron.store.contract import (
     Watched,
 )
 from edgecron.store.sql.connection import Connection
-from edgecron.store.sql.due import OF_QUEUE, OFFER, offers_text
+from edgecron.store.sql.due import OFFER, offers_text
 from edgecron.store.sql.revisions import snapshot_of
-from edgecron.store.sql.rows import engine_of, needs_of, ok_codes_of
+from edgecron.store.sql.rows import OF_QUEUE, engine_of, needs_of, ok_codes_of
 
 _KEPT_STOPPED = 50  # stopped engines of each kind: with a queue, and for one run only
 # An engine for one run only never takes a queue, so it proves no presence.

@@ -16,10 +16,10 @@ from edgecron.model.conditions import needs_of_fire
 from edgecron.model.listing import Acknowledged, Choice, SchedulePage
 from edgecron.model.schedule import Definition, Schedule
 from edgecron.store.sql.connection import Connection
-from edgecron.store.sql.due import OF_QUEUE
 from edgecron.store.sql.history import find_removals
 from edgecron.store.sql.rows import (
     KEPT_COLUMNS,
+    OF_QUEUE,
     POLICY_COLUMNS,
     SPEC_COLUMNS,
     definition_of,
