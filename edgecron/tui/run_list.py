@@ -50,7 +50,14 @@ COLUMNS = (
     Column("RUN", 4, 9, drop=2, is_right=True),
 )
 _NAME = 2  # the column left out in the list of one schedule
-HISTORY_COLUMNS = COLUMNS[:_NAME] + COLUMNS[_NAME + 1 :]
+_NOTE = 5
+# Room for `retry, attempt 2`: in a narrow list the glyph shows the status, without its word.
+HISTORY_COLUMNS = (
+    *COLUMNS[:_NAME],
+    *COLUMNS[_NAME + 1 : _NOTE],
+    COLUMNS[_NOTE]._replace(least=16),
+    *COLUMNS[_NOTE + 1 :],
+)
 
 
 class RunSource(DatabaseSource["_Found"]):

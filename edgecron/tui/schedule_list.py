@@ -49,7 +49,7 @@ _OF_DAY = re.compile(r"\d:\d\d")  # words with a time of day
 COLUMNS = (
     Column("", 1, 1),
     Column("SCHEDULE", 16, 26, share=1),
-    Column("WHEN", 19, 34, share=4, drop=2),
+    Column("WHEN", 19, 34, share=9, drop=2),
     Column("NEXT", 10, 10),
     Column("AT", 12, 12, drop=5),
     Column("LAST", 13, 13, drop=1),
