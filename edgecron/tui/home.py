@@ -256,6 +256,7 @@ class HomeScreen(EditScreen[None]):
         if not isinstance(focused, LineView) or focused.id not in _PANES:
             return
         self.update_classes({f"-{name}": name == focused.id for name in _PANES})
+        self.query_one(OutputTail).place()
         self._show_tabs(focused.id)
         self.query_one("#keys", KeyLine).show_place(focused.id)
         self._show_detail()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from edgecron.tui.output_view import OutputView
 
 _ROWS = 34  # from this height of the terminal on, there is room below the list
+_BESIDE = 140  # from this width on, the panes are side by side
 _LIVE_S = 0.5  # between two reads of a run that is active
 _MOST_BYTES = 64 * 1024  # of an output
 _NEWEST = 8  # runs among which one is chosen
@@ -109,9 +110,12 @@ class OutputTail(Vertical):
 
     def place(self) -> None:
         """Show or hide it, as the user wants or the terminal has room."""
-        is_shown = (
-            self.screen.app.size.height >= _ROWS if self._is_wanted is None else self._is_wanted
-        )
+        is_shown = self._is_wanted
+        if is_shown is None:
+            size = self.screen.app.size
+            # The days below the upcoming runs need the room, unless the panes are side by side.
+            is_free = size.width >= _BESIDE or not self.screen.has_class("-upcoming")
+            is_shown = size.height >= _ROWS and is_free
         self.screen.set_class(is_shown, "-tail")
 
     def switch(self) -> None:

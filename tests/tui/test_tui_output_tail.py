@@ -88,3 +88,17 @@ def test_a_running_run_is_chosen_before_newer_ones_that_did_not_run(scene: Scene
     assert never is None
     assert last is not None
     assert last.id == 1681
+
+
+def test_the_days_of_upcoming_runs_come_before_the_output(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("2")
+        assert not is_shown(seen)
+        assert "Thu" in seen.text()
+        await seen.press("o")
+        assert is_shown(seen)
+        assert "Thu" not in seen.text()
+        await seen.press("o", "0")
+        assert not is_shown(seen)
+
+    watch(story, scene.path, scene.clock, size=(120, 36))
