@@ -45,7 +45,7 @@ def check_placement(text: str, *, what: str) -> None:
 
 def place(queue: str, on: str) -> str:
     """Return the queue of the runs of a placement: `command on web1`."""
-    return queue if on == ANYWHERE else f"{queue}{_ON}{on}"
+    return f"{queue}{_ON}{on}"
 
 
 def base_of(queue: str) -> str:

@@ -13,7 +13,7 @@ from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.base.window_texts import split_once_in
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Status, WhileLost
 from edgecron.model.conditions import needs_of_fire
-from edgecron.model.engine import offer_of, place
+from edgecron.model.engine import ANYWHERE, offer_of, place
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
 
@@ -61,7 +61,8 @@ class ScheduleSpec:
     @property
     def placed_queue(self) -> str:
         """The queue of its runs: that of its jobs, with its placement if it has one."""
-        return place(self.queue, self.policies.on)
+        on = self.policies.on
+        return self.queue if on == ANYWHERE else place(self.queue, on)
 
     @property
     def has_windows(self) -> bool:
