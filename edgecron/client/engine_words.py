@@ -29,7 +29,8 @@ def absence_words(
     """
     queue = schedule.spec.placed_queue
     if base_of(queue) == COMMAND_QUEUE:
-        return no_engine_words(queue)
+        drained = _find_drained(client, queue)
+        return no_engine_words(queue) if drained is None else f"the engine of {drained} is drained"
     runner = runner_words(queue)
     if schedule.vanished_at is not None and since is not None:
         return f"{runner} has not declared {them} since {since}, so nothing runs {them}"
@@ -48,11 +49,23 @@ def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: da
         since = f"{time} ({distance(schedule.vanished_at, now)})"
     words = absence_words(front.client(), schedule, since=since)
     if schedule.spec.queue == COMMAND_QUEUE:
+        drained = _find_drained(front.client(), schedule.spec.placed_queue)
+        if drained is not None:
+            return f"{words}; to undo: {front.command(f'engine resume {drained}')}"
         start = front.command(start_words(schedule.spec.placed_queue))
         return f"{words}; start one{place_words(schedule.spec.placed_queue)}: {start}"
     if schedule.vanished_at is not None:
         return f"{words}; {removal_words(schedule.name, command=front.command)}"
     return words
+
+
+def _find_drained(client: Client, queue: str) -> str | None:
+    """Return the machine of a drained engine that would take a queue."""
+    for one in client.engines():
+        info = one.info
+        if one.is_alive and info.drained_at is not None and queue in info.former_queues:
+            return info.name or str(info.pid)
+    return None
 
 
 def find_living(client: Client, schedule: Schedule | None) -> list[EngineState]:

@@ -21,7 +21,8 @@ from edgecron.planning.windows import Windows, excludes, find_windows
 from edgecron.store.sql.connection import RESTORE
 
 # Of the rows of a queue, with those of its placements: "command on web1".
-OF_QUEUE = "(queue = :queue OR queue > :queue || ' on ' AND queue < :queue || ' on!')"
+PARTS_OF_QUEUE = ("queue = :queue", "queue > :queue || ' on ' AND queue < :queue || ' on!'")
+OF_QUEUE = f"({' OR '.join(PARTS_OF_QUEUE)})"
 # The columns of a definition. A revision's snapshot is a JSON object of them.
 _JOB_COLUMNS = tuple(option.column for option in JOB_OPTIONS)
 _PLAIN_JOB_COLUMNS = tuple(name for name in _JOB_COLUMNS if name != "env")

@@ -1,0 +1,59 @@
+"""Drain a real engine, and let it take runs again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Edgecron
+from tests.support.processes import Daemon
+
+HERE = os.uname().nodename
+
+
+@pytest.fixture
+def daemon(edgecron: Edgecron, database: Path, backup: str) -> Iterator[Daemon]:
+    """A real engine that has run `backup` once."""
+    daemon = Daemon(database)
+    edgecron("run", backup)
+    daemon.wait_for("ended", schedule=backup)
+    yield daemon
+    daemon.kill()
+
+
+def test_a_drained_engine_takes_nothing_until_it_is_resumed(
+    edgecron: Edgecron, daemon: Daemon, backup: str
+) -> None:
+    drained = edgecron("engine", "drain", HERE)
+    again = edgecron("engine", "drain", HERE)
+    [engine] = edgecron("engine", "list", "--json").json
+    edgecron("run", backup)
+    [queued] = edgecron("history", backup, "-n", "1", "--json").json
+    why = edgecron("why", backup)
+    resumed = edgecron("engine", "resume", HERE)
+    edgecron("logs", str(queued["id"]), "-f")
+    [ran] = edgecron("history", backup, "-n", "1", "--json").json
+
+    assert drained.err.startswith(f"drained 1 engine of {HERE}; to undo: ")
+    assert again.err.startswith(f"drained 0 engines of {HERE}")
+    assert (engine["state"], engine["machine"], engine["pid"]) == (
+        "drained",
+        HERE,
+        daemon.process.pid,
+    )
+    assert queued["status"] == "queued"
+    assert f"engine of {HERE} is drained" in why.out
+    assert ran["status"] == "success"
+    assert resumed.err == f"resumed 1 engine of {HERE}\n"
+
+
+def test_a_name_without_an_engine_is_refused_with_the_known_ones(
+    edgecron: Edgecron, daemon: Daemon
+) -> None:
+    said = edgecron("engine", "drain", "nowhere")
+
+    assert said.code == 3
+    assert f"machines with engines: {HERE}" in said.err
