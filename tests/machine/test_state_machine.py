@@ -43,7 +43,9 @@ def test_on_a_server_every_row_is_the_same(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(Story, "server", postgres)
 
-    run_state_machine_as_test(Story, settings=settings(_QUICK, max_examples=4))
+    run_state_machine_as_test(
+        Story, settings=settings(_QUICK, max_examples=2, stateful_step_count=12)
+    )
 
 
 @pytest.mark.slow

@@ -20,6 +20,8 @@ _IS_NOT = re.compile(r"\bIS NOT (?!NULL\b|TRUE\b|FALSE\b|DISTINCT\b)")
 _IS = re.compile(r"\bIS (?!NULL\b|NOT\b|TRUE\b|FALSE\b|DISTINCT\b)")
 # SQLite reads the rows in this order already; with their own columns it would sort them.
 _ROWID = re.compile(r"\bGROUP BY w\.rowid\b")
+# SQLite reads equal times in the order of their ids, as its index has them.
+_NEXT = re.compile(r"\bORDER BY next_run_at LIMIT\b")
 _PLUS = re.compile(r"(?<=[\s(])\+(?=[a-z])")  # keeps SQLite from using an index
 # PostgreSQL can't know the type of a value that is only compared with NULL.
 _NULL_TEST = re.compile(r":([a-z_]\w*) IS (NOT )?NULL\b")
@@ -105,6 +107,7 @@ def _rewrite_common(part: str) -> str:
     part = _IS.sub("IS NOT DISTINCT FROM ", part)
     part = _PLUS.sub("", part)
     part = _ROWID.sub("GROUP BY w.key, schedule_id, scope_kind, scope_id", part)
+    part = _NEXT.sub("ORDER BY next_run_at, id LIMIT", part)
     part = _TRUTH.sub(r"\1\2 = 1", part)
     part = _NUMBER_OF.sub(r"to_integer(\1)", part)
     part = _BYTES_OF.sub(r"convert_to(\1, 'UTF8')", part)
