@@ -1,8 +1,6 @@
-"""A database on a PostgreSQL server: a crowd of engines, claims and ends in batches, idle engines.
+"""A database on a private PostgreSQL server that syncs each commit: a crowd of engines.
 
-The server is a private one on the folder of the benchmark, and syncs each commit. The reference
-of claims and ends is pgbench with the statements that edgecron's own engine has sent: the same
-rows, in batches of the same size, by one client.
+Fifty engines, each a process of its own, sleep in their loops until a thousand schedules are due.
 """
 
 from __future__ import annotations
@@ -26,12 +24,9 @@ from tests.bench.table import Row, at_most
 from tests.bench.timing import percentile
 from tests.support.postgres import PostgresServer, private_server
 
-BATCH = 100
 _OPTIONS = "-c max_connections=200 -c shared_buffers=64MB"  # the rest is the server's own
 _DUE_AT = """UPDATE edgecron.schedules SET next_plan_at = %(due)s, next_run_at = %(due)s,
         decided_until = %(due)s - 1"""
-_STATEMENTS = """SELECT sum(calls) FROM pg_stat_statements AS s
-    JOIN pg_database AS d ON d.oid = s.dbid WHERE d.datname = %(name)s AND toplevel"""
 
 
 def rows(setting: Setting) -> Iterator[Row]:

@@ -23,7 +23,10 @@ from edgecron.store.sql.connection import OwnConnection, Params
 
 LEAST_SERVER = 15  # the major version of PostgreSQL
 CHANNEL = "edgecron"  # of NOTIFY: each transaction that has written
-_WRITERS = 0x6564676563726F6E  # the advisory lock of all writers of a database
+# The advisory lock of all writers of a database. A claim counts the runs of all machines against
+# the limits of groups and schedules, so two claims never run side by side: SKIP LOCKED would find
+# no locked row to skip.
+_WRITERS = 0x6564676563726F6E
 _IN_TRANSACTION = pq.TransactionStatus.INTRANS
 _PATH = "search_path = edgecron, pg_catalog"
 # A machine that is cut off says nothing. Its connection ends after about 25 s, on both sides: the
