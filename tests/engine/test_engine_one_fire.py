@@ -26,7 +26,7 @@ from edgecron.model.schedule import ScheduleSpec
 
 PACKAGE = str(Path(edgecron.__file__).parent)
 BOUND_S = 30.0
-MOST_FILES = 37
+MOST_FILES = 40  # usually 37; a late fire passes through more
 MOST_CALLS = 5  # from `Engine.step` to the store's claim
 
 
