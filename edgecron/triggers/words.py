@@ -60,36 +60,26 @@ def clock_change_notes(trigger: Trigger, from_ms: int, until_ms: int) -> list[Cl
 def _note(trigger: CronTrigger, spans: Spans, index: int) -> str | None:
     start, offset = spans.starts[index], spans.offsets[index]
     before, after = start + spans.offsets[index - 1], start + offset
-    if after > before:
+    is_gap, is_wildcard = after > before, trigger.fields.is_wildcard
+    if is_gap:
         # For a fixed trigger, a time that an earlier fold showed already is not skipped.
-        since = before if trigger.fields.is_wildcard else spans.marks[index]
-        return _gap_note(trigger, since=since, before=before, after=after)
-    return _fold_note(trigger, before=before, after=after, end=spans.end(index) + offset)
-
-
-def _gap_note(trigger: CronTrigger, *, since: int, before: int, after: int) -> str | None:
-    count = trigger.fields.count(since, after)
+        since, until = before if is_wildcard else spans.marks[index], after
+    else:
+        since, until = after, min(before, spans.end(index) + offset)
+    count = trigger.fields.count(since, until)
     if not count:
         return None
-    change = f"clocks go forward from {_shown(before, after)} to {_shown(after, before)}"
-    which = _which(trigger, since, after, count)
-    do, it = ("does", "it runs once") if count == 1 else ("do", "they run as one")
-    if trigger.fields.is_wildcard:
-        return f"{change}: {which} {do} not exist that day, and nothing runs in place"
-    return f"{change}: {which} {do} not exist that day; {it}, at {_shown(after, before)}"
-
-
-def _fold_note(trigger: CronTrigger, *, before: int, after: int, end: int) -> str | None:
-    last = min(before, end)
-    count = trigger.fields.count(after, last)
-    if not count:
-        return None
-    change = f"clocks go back from {_shown(before, after)} to {_shown(after, before)}"
-    which = _which(trigger, after, last, count)
-    come, it = ("comes", "it runs") if count == 1 else ("come", "they run")
-    if trigger.fields.is_wildcard:
-        return f"{change}: {which} {come} twice, and {it} both times"
-    return f"{change}: {which} {come} twice, and {it} the first time only"
+    is_one = count == 1
+    if is_gap:
+        effect = f"{'does' if is_one else 'do'} not exist that day"
+        runs = f"{'it runs once' if is_one else 'they run as one'}, at {_shown(after, before)}"
+        effect += ", and nothing runs in place" if is_wildcard else f"; {runs}"
+    else:
+        effect = "comes twice, and it runs" if is_one else "come twice, and they run"
+        effect += " both times" if is_wildcard else " the first time only"
+    way = "forward" if is_gap else "back"
+    change = f"clocks go {way} from {_shown(before, after)} to {_shown(after, before)}"
+    return f"{change}: {_which(trigger, since, until, count)} {effect}"
 
 
 def _which(trigger: CronTrigger, since: int, until: int, count: int) -> str:
