@@ -34,6 +34,7 @@ from edgecron.base.paths import ServerUrl, is_root
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import find_unfit, show_crash
+from edgecron.model.choices import Alert
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
@@ -146,6 +147,9 @@ def _dashboard(
         return option_defaults(config)
 
     config = cli.config()
+    # `config.get` is slow, and most people have not set this.
+    is_quiet = config.find("dashboard.notify") is None
+    alert = Alert.OFF if is_quiet else config.get("dashboard.notify")
     cli.origin = "dashboard"
     reading, writing, clock = _openers(cli)
     return Dashboard(
@@ -157,6 +161,7 @@ def _dashboard(
             keys=keys_of(config),
             labels=labels_of(config),
             is_colored=is_colored,
+            alert=alert,
         ),
         defaults=defaults,
         driver_class=None if is_elsewhere else TerminalDriver,

@@ -23,7 +23,7 @@ from edgecron.formats.config_keys import ACTIONS, read_keys
 from edgecron.formats.document_writing import value_text
 from edgecron.formats.option_texts import read_list, read_option
 from edgecron.formats.value_texts import read_choice, read_count, read_duration_ms
-from edgecron.model.choices import OnLost, OnShutdown
+from edgecron.model.choices import Alert, OnLost, OnShutdown
 from edgecron.model.options import DEFAULTABLE, FORMER_NAMES, LISTS, NONE, Option, OptionType, Part
 
 Text = str | tuple[str, ...]
@@ -395,6 +395,12 @@ _RETENTION = (
 )  # fmt: skip
 _DASHBOARD = (
     Setting("dashboard.theme", THEME, "auto", "auto, or the name of a theme"),
+    Setting(
+        "dashboard.notify",
+        choice(Alert),
+        "off",
+        "on a new failure: off, bell, or osc9 for a message of the terminal",
+    ),
     *(
         Setting(f"dashboard.keys.{name}", _KEYS, list(action.keys), action.help)
         for name, action in ACTIONS.items()

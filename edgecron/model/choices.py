@@ -46,6 +46,14 @@ class OnLost(StrEnum):
     LEAVE = "leave"  # let them continue; their ends are not recorded
 
 
+class Alert(StrEnum):
+    """How the dashboard's terminal tells of a new failure."""
+
+    OFF = "off"
+    BELL = "bell"
+    OSC9 = "osc9"  # a message of the desktop, if the terminal knows this sequence
+
+
 class Durability(StrEnum):
     """How many records of a schedule a power cut can take. Starts are safe at each level."""
 

@@ -9,7 +9,7 @@ import select
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,9 +26,11 @@ from textual.screen import ModalScreen, Screen
 from edgecron.base.clock import Clock
 from edgecron.base.errors import EdgecronError
 from edgecron.base.paths import Location
+from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
-from edgecron.tui.database_app import DatabaseApp
+from edgecron.model.choices import Alert
+from edgecron.tui.database_app import DatabaseApp, Overview
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.keys import (
     DEFAULT_KEYS,
@@ -40,9 +42,10 @@ from edgecron.tui.keys import (
 )
 from edgecron.tui.text_line import TextLine
 from edgecron.tui.themes import DARK, THEMES
-from edgecron.views.phrases import folded
+from edgecron.views.phrases import folded, status_words
 
 if TYPE_CHECKING:
+    from edgecron.model.run import Execution
     from edgecron.tui.own_engine import OwnEngine
 
 
@@ -59,12 +62,16 @@ _TERMINAL_COLORS = {
 
 
 class Appearance(NamedTuple):
-    """The theme, and the keys of each action: Textual's names and the labels people read."""
+    """The theme, and the keys of each action: Textual's names and the labels people read.
+
+    `alert` is how the terminal tells of a new failure.
+    """
 
     theme: str = DARK.name
     keys: Mapping[str, tuple[str, ...]] = DEFAULT_KEYS
     labels: Mapping[str, tuple[str, ...]] = DEFAULT_LABELS
     is_colored: bool = True
+    alert: Alert = Alert.OFF
 
 
 class OwnMachine(NamedTuple):
@@ -157,6 +164,7 @@ class Dashboard(DatabaseApp):
             writing=writing,
         )
         self.labels = appearance.labels
+        self._alert = appearance.alert
         self.defaults = defaults
         self.machine_root = None if machine is None else machine.root
         self._machine = machine
@@ -192,6 +200,17 @@ class Dashboard(DatabaseApp):
 
     def on_load(self) -> None:
         self.start_threads()
+
+    def watch_overview(self, before: Overview | None, found: Overview | None) -> None:
+        """Let the terminal tell of a failure that is newer than the last one."""
+        failure = None if before is None or found is None else found.last_failure
+        if failure is None or before is None or self._alert is Alert.OFF or self._driver is None:
+            return
+        known = before.last_failure
+        if known is not None and _ended_at(known) >= _ended_at(failure):
+            return
+        words = clean(f"edgecron: {failure.schedule} {status_words(failure)}")
+        self._driver.write("\a" if self._alert is Alert.BELL else f"\x1b]9;{words}\a")
 
     def on_mount(self) -> None:
         self.push_screen(self._home)
@@ -344,6 +363,10 @@ def _freeze_garbage() -> None:
     """Exclude everything loaded so far from garbage collection, and turn it on."""
     gc.freeze()
     gc.enable()
+
+
+def _ended_at(run: Execution) -> datetime:
+    return run.finished_at or run.plan_at
 
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)

@@ -396,3 +396,34 @@ def test_the_output_of_a_running_job_is_shown_below_the_list_as_it_comes(
         daemon.close()
         gate.close()
     assert "x1b" not in shown
+
+
+_SEQUENCE = re.compile(r"\x1b\]([^\x07]*)\x07")
+
+
+@pytest.mark.parametrize(
+    ("notify", "bells", "messages"),
+    [("off", 0, []), ("bell", 1, []), ("osc9", 0, ["9;edgecron: broken failed"])],
+)
+def test_the_terminal_tells_of_a_new_failure_as_it_was_asked(
+    environment: dict[str, str], tmp_path: Path, notify: str, bells: int, messages: list[str]
+) -> None:
+    gate = Gate(tmp_path)
+    words = ("add", "broken", "--at", "in 1s", "--shell", f"{gate.line}; exit 7")
+    subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, check=True)
+    daemon = Daemon(tmp_path / "edgecron.db")
+    try:
+        gate.wait_arrival()
+        wanted = {**environment, "EDGECRON_DASHBOARD_NOTIFY": notify}
+        with process_on_terminal(wanted, "tui", size=(120, 36)) as (outer, _):
+            shown = read_until(outer, "1 running")
+            gate.open()
+            shown += read_until(outer, "0 running")
+            os.write(outer, b"q")
+            shown += read_until(outer, None)
+    finally:
+        daemon.close()
+        gate.close()
+    found = [text for text in _SEQUENCE.findall(shown) if text.startswith("9;")]
+    assert found == messages
+    assert _SEQUENCE.sub("", shown).count("\x07") == bells
