@@ -64,7 +64,7 @@ def asked(
 def told(
     method: Callable[Concatenate[Client, P], R], part: str
 ) -> Callable[Concatenate[Requests, P], R]:
-    """Make a method that returns one part of what the server says of itself."""
+    """Make a method that returns one part of the status of the server."""
 
     @wraps(method)
     def ask(client: Requests, /, *_: P.args, **__: P.kwargs) -> R:
@@ -135,7 +135,7 @@ class Requests:
         return self._connection.ask(name, **arguments)
 
     def _status(self, part: str) -> Any:
-        """Return one part of what the server says of itself."""
+        """Return one part of the status of the server."""
         return getattr(self.request("status", only=(part,)), part)
 
 

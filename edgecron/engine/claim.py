@@ -117,7 +117,7 @@ class ScheduleCache:
 
 
 class Core(NamedTuple):
-    """What the parts of one engine share."""
+    """Parts and settings that an engine has once."""
 
     settings: EngineSettings
     store: Store

@@ -47,7 +47,7 @@ class OnLost(StrEnum):
 
 
 class Alert(StrEnum):
-    """How the dashboard's terminal tells of a new failure."""
+    """How the dashboard's terminal announces a new failure."""
 
     OFF = "off"
     BELL = "bell"

@@ -64,7 +64,7 @@ _TERMINAL_COLORS = {
 class Appearance(NamedTuple):
     """The theme, and the keys of each action: Textual's names and the labels people read.
 
-    `alert` is how the terminal tells of a new failure.
+    `alert` is how the terminal announces a new failure.
     """
 
     theme: str = DARK.name
@@ -202,7 +202,7 @@ class Dashboard(DatabaseApp):
         self.start_threads()
 
     def watch_overview(self, before: Overview | None, found: Overview | None) -> None:
-        """Let the terminal tell of a failure that is newer than the last one."""
+        """Let the terminal announce a failure that is newer than the last one."""
         failure = None if before is None or found is None else found.last_failure
         if failure is None or before is None or self._alert is Alert.OFF or self._driver is None:
             return

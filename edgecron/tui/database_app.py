@@ -46,7 +46,7 @@ class Made(NamedTuple):
 
 
 class Journal:
-    """What this dashboard changed, newest last, and what it undid.
+    """Changes of this dashboard, newest last, and those that it undid.
 
     An undo waits for actions that are being done, so that it undoes the newest one.
     """
@@ -78,7 +78,7 @@ class Journal:
         self._running += 1
 
     def end(self) -> None:
-        """Note that an action was done, and go on with what waited for it."""
+        """Note that an action was done, and begin the one that waited for it."""
         self._running -= 1
         if self._waiting and not self._running:
             self._waiting.pop(0)()

@@ -41,7 +41,7 @@ Run = tuple[int, TextColor]
 def split_colors(text: str, color: TextColor) -> tuple[str, list[Run], TextColor]:
     """Take the escape sequences out of a text that begins in a colour.
 
-    Return the text, where its colours begin, and the colour at its end.
+    Return the text, the places where its colours begin, and the colour at its end.
     """
     runs: list[Run] = [] if color == PLAIN else [(0, color)]
     if "\x1b" not in text:

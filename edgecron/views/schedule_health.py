@@ -293,7 +293,7 @@ STATE_WORDS = {
 
 
 def left_out_words(health: ScheduleHealth, *, command: Callable[[str], str]) -> list[str]:
-    """Say of each state how many more schedules have it than `worst` covers."""
+    """Count, for each state, the schedules that `worst` does not cover."""
     found = []
     for state, count in health.counts.items():
         more = count - sum(1 + one.others for one in health.worst if one.state is state)
