@@ -163,7 +163,7 @@ class Store(Protocol):
         """Whether a queue has a next fire or a queued run. Cheap, however many there are."""
 
     def find_placed(self, queues: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of these queues, which have placements, that have any schedule."""
+        """Return those of these placed queues that have a schedule or a queued row."""
 
     def load_schedules(self, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
         """The schedules of these (id, revision) pairs; it skips removed revisions."""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from edgecron.model.choices import Cause, Overlap, Status
+from edgecron.base.units import from_ms
+from edgecron.model.choices import Cause, JobKind, Overlap, Status
+from edgecron.model.job import Job
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, NextFire
+from edgecron.planning.times import compile_spec
 from edgecron.store.sql.manual_runs import Enqueued
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
@@ -224,3 +230,54 @@ def test_whether_anything_waits_is_known(bench: Bench) -> None:
 
     assert (before, waiting, bench.store.has_queued()) == (False, True, False)
     assert bench.store.count_active() == {Status.RUNNING: 1}
+
+
+def change(bench: Bench, spec: ScheduleSpec) -> None:
+    compiled = compile_spec(spec, seed=bench.store.seed, made_at=from_ms(bench.now))
+    assert bench.store.update_schedule(
+        bench.store.get_schedule(spec.name),
+        compiled,
+        retiming=None,
+        boot_id="boot-1",
+        origin="test",
+        now_ms=bench.now,
+    )
+
+
+def at(bench: Bench, machine: str) -> Bench:
+    """The bench as the engine of a machine, with the queues that it finds in use."""
+    placed = bench.store.find_placed((f"command on {machine}",))
+    bench.claimant = bench.claimant._replace(queues=("command", *placed))
+    return bench
+
+
+def test_a_retry_follows_its_schedule_to_another_machine(bench: Bench) -> None:
+    bench.add(make_spec(on="web1", retries=1, retry_delay_s=0))
+    bench.run()
+    [granted] = at(bench, "web1").fill().granted
+    change(bench, make_spec(on="web2", retries=1, retry_delay_s=0))
+
+    bench.end(granted, status=Status.FAILED)
+
+    assert at(bench, "web1").fill().granted == ()
+    assert len(at(bench, "web2").fill().granted) == 1
+
+
+def test_a_queued_run_follows_its_schedule_that_becomes_a_shell_line(bench: Bench) -> None:
+    bench.add(make_spec(on="web1"))
+    [queued] = bench.run()
+    shell = Job(kind=JobKind.SHELL, argv=("true",))
+    change(bench, replace(make_spec(on="web2"), job=shell))
+
+    [granted] = at(bench, "web2").fill().granted
+
+    assert (granted.execution_id, granted.revision) == (queued, 1)
+
+
+def test_a_queued_run_of_another_kind_is_claimed_on_its_machine(bench: Bench) -> None:
+    bench.add(make_spec(on="web1"))
+    bench.run()
+    function = Job(kind=JobKind.CALLABLE, argv=("backup",))
+    change(bench, replace(make_spec(on="web1", queue="py:app"), job=function))
+
+    assert len(at(bench, "web1").fill().granted) == 1

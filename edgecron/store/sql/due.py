@@ -111,11 +111,13 @@ def is_used(database: Connection, queue: str) -> bool:
 
 
 def find_placed(database: Connection, queues: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of these queues that have a placement in their name and any schedule."""
+    """Return those of these placed queues that have a schedule or a queued row."""
     rows = database.rows(
         """SELECT q.value FROM json_each(:queues) AS q
            WHERE EXISTS (SELECT 1 FROM schedules AS s
-               WHERE s.queue = q.value AND s.queue != 'command' AND s.deleted_at IS NULL)""",
+               WHERE s.queue = q.value AND s.queue != 'command' AND s.deleted_at IS NULL)
+           OR EXISTS (SELECT 1 FROM executions AS e
+               WHERE e.queue = q.value AND e.status = 'queued')""",
         {"queues": json.dumps(queues)},
     )
     return tuple(queue for (queue,) in rows)

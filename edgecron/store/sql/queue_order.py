@@ -177,7 +177,7 @@ _BLOCKED = {
 
 # A run uses the revision of its row. But if a program's job has become another kind since (function
 # or process), it uses the current revision, which is what the program's engines offer.
-_REVISION = f"""iif(e.revision = s.revision OR e.queue != s.queue OR e.queue = 'command',
+_REVISION = f"""iif(e.revision = s.revision OR e.queue != s.queue OR e.queue LIKE 'command%',
     e.revision, coalesce((SELECT iif(json_valid(r.snapshot) AND r.snapshot ->> 'kind' != s.kind,
             s.revision, e.revision)
         FROM schedule_revisions AS r WHERE r.schedule_id = s.id

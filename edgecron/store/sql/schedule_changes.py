@@ -84,11 +84,13 @@ def update_schedule(
         _write_scopes(database, schedule.id, compiled.spec)
         _write_upstreams(database, schedule.id, compiled)
         is_same_kind = compiled.spec.job.kind is schedule.spec.job.kind
-        if compiled.spec.placed_queue != schedule.spec.placed_queue and is_same_kind:
-            # In the former queue, nobody would start its queued runs, which hold back later ones.
+        can_move = is_same_kind or compiled.spec.queue == schedule.spec.queue
+        if compiled.spec.placed_queue != schedule.spec.placed_queue and can_move:
+            # In the former queue, no engine would start its queued runs, nor the retries of its
+            # running ones: these hold back later runs.
             database.change(
                 """UPDATE executions SET queue = :queue
-                   WHERE schedule_id = :id AND status = 'queued'""",
+                   WHERE schedule_id = :id AND status IN ('queued', 'running')""",
                 {"id": schedule.id, "queue": compiled.spec.placed_queue},
             )
         wake_schedule(database, schedule.id, now_ms=now_ms)
