@@ -379,6 +379,14 @@ def test_a_boot_fires_once(bench: Bench) -> None:
     assert (row.cause, row.fire_key) == (Cause.BOOT, "boot:boot-2")
 
 
+def test_a_boot_fires_once_however_many_machines_boot_after_it(bench: Bench) -> None:
+    bench.add(make_spec("backup", "on boot", overlap=Overlap.ALLOW))
+
+    fired = [bench.fire_boot(boot_id).advanced for boot_id in ("here", "there", "here", "there")]
+
+    assert fired == [1, 1, 0, 0]
+
+
 def test_two_engines_decide_a_boot_once(make_store: OpenStore, clock: FakeClock) -> None:
     first, second = Bench(make_store, clock), Bench(make_store, clock)
     first.add(make_spec("backup", "on boot", overlap=Overlap.ALLOW))

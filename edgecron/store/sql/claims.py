@@ -220,7 +220,7 @@ def _paused(fire: Fire) -> Missed:
 def _decide_boot(
     database: Connection, decision: BootDecision, boot_id: str, now_ms: int
 ) -> tuple[bool, bool, int] | None:
-    """Note that this boot is decided; None if another engine was first.
+    """Note that this boot is decided; None if it was already, also before another machine's boot.
 
     Returns whether a pause holds the fire, whether it lies outside of from, until and max_runs,
     and its first fence.
@@ -230,6 +230,8 @@ def _decide_boot(
                fence = max(fence, :now - 1) + :runs
            WHERE id = :id AND revision = :revision AND boot_decided IS NOT :boot
                AND on_boot AND enabled AND deleted_at IS NULL
+               AND NOT EXISTS (SELECT 1 FROM executions AS e
+                   WHERE e.schedule_id = schedules.id AND e.fire_key = :key)
            RETURNING paused_until IS NOT NULL AND paused_until > :now,
                (from_at > :now OR until_at < :now OR planned_count >= max_runs) IS TRUE,
                fence - :runs + 1""",
@@ -237,6 +239,7 @@ def _decide_boot(
             "id": decision.schedule_id,
             "revision": decision.revision,
             "boot": boot_id,
+            "key": decision.fire.fire_key,
             "now": now_ms,
             "runs": len(decision.spec.scopes),
         },
