@@ -336,3 +336,14 @@ def test_the_last_run_is_the_newest_that_was_started(bench: Bench) -> None:
     assert last.fire_key == "manual:a"
     assert bench.store.find_execution(last.id) == last
     assert bench.store.find_execution(999) is None
+
+
+def test_an_engine_that_was_drained_and_stops_is_not_resumed(bench: Bench) -> None:
+    engine_id = bench.claimant.engine_id
+    bench.store.drain_engine(engine_id, now_ms=bench.now)
+    bench.store.close_queues(engine_id, now_ms=bench.now)
+
+    is_resumed = bench.store.resume_engine(engine_id, now_ms=bench.now)
+
+    [engine] = bench.store.find_engines()
+    assert (is_resumed, engine.queues) == (False, ())

@@ -119,8 +119,9 @@ def close_queues(
 ) -> None:
     """Record that an engine starts nothing more, although its runs are still running."""
     with database.transaction():
+        # It can't be resumed any more, if it is drained.
         changes = f"""queues = '[]', seen_at = iif({_IS_PRESENCE}, :now, NULL),
-            former_queues = iif(queues = '[]', former_queues, queues)"""
+            former_queues = iif(queues = '[]', former_queues, queues), drained_at = NULL"""
         _set(database, engine_id, changes, now=now_ms)
         _end_distrust(database, engine_id, boottime_ms)
         _note_vanished_with(database, engine_id, now_ms)
