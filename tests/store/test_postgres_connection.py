@@ -416,3 +416,13 @@ def test_an_edit_by_a_psql_that_does_not_search_our_schema(url: str, store: Post
 
     assert (edited.revision, edited.spec.policies.priority) == (2, 5)
     assert not store.get_schedule("sync").enabled
+
+
+def test_own_changes_are_no_news_under_another_name(opened: Opener, url: str) -> None:
+    store = opened(f"{url}{'&' if '?' in url else '?'}application_name=office")
+    bench = Bench(lambda: cast("Any", store), FakeClock())
+    before = store.change_mark
+
+    bench.add(make_spec())
+
+    assert store.change_mark == before

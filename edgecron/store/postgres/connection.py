@@ -339,11 +339,13 @@ class ServerDatabase(OwnConnection):
         self._has_written = False
         asked_ms = self._asked_ms()
         durability = "" if is_synced else "SET LOCAL synchronous_commit = off;"
+        # Only writes of other programs are foreign: a URL can give us another name.
         try:
             # Other programs hold locks of rows, too. 0 would wait without end.
             found = _results(
                 connection,
                 f"""BEGIN; SET LOCAL {_PATH}; {durability}
+                    SET LOCAL application_name = 'edgecron';
                     SET LOCAL lock_timeout = {max(self._busy_wait_ms, 1)};
                     SET LOCAL idle_in_transaction_session_timeout = {_MOST_IDLE_MS};
                     SELECT pg_try_advisory_xact_lock({_WRITERS}); {self._ask_version()}""",
