@@ -117,7 +117,7 @@ def run(cli: Session, args: Namespace) -> int:
     warn_of_windows(cli, schedule)
     warn_of_zone(cli, schedule)
     warn_of_missing(cli, [schedule.spec])
-    cli.warn_without_engine(client)
+    cli.warn_without_engine(client, schedule)
     return 0
 
 

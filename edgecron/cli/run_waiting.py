@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import DatabaseBusy, EdgecronError, NotSupported, ServerLost
 from edgecron.cli.engine_hosting import open_host
 from edgecron.cli.session import Session
-from edgecron.client.engine_words import absence_words, stalled_engine_words
+from edgecron.client.engine_words import (
+    absence_words,
+    missing_words,
+    remedy,
+    stalled_engine_words,
+)
 from edgecron.client.sentences import end_words, find_active, queued_words
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status, WaitsFor
 from edgecron.model.engine import ANYWHERE
-from edgecron.views.phrases import no_engine_words, place_words, runner_words, start_words
+from edgecron.views.phrases import place_words, runner_words
 from edgecron.views.schedule_words import removal_words
 
 if TYPE_CHECKING:
@@ -267,8 +272,8 @@ class Waiter:
 
 def refuse_absent_program(cli: Session, schedule: Schedule) -> None:
     """Raise NotSupported if the schedule belongs to a program that is not running."""
-    queue = schedule.spec.queue
-    if queue == COMMAND_QUEUE or _has_engine(cli, schedule):
+    queue = schedule.spec.placed_queue
+    if schedule.spec.queue == COMMAND_QUEUE or _has_engine(cli, schedule):
         return
     if schedule.vanished_at is not None:
         words = absence_words(cli.client(), schedule)
@@ -290,21 +295,21 @@ def refuse_without_engine(cli: Session, schedule: Schedule, *, is_as_scheduled: 
     can_run_here = schedule.spec.policies.on in (ANYWHERE, os.uname().nodename)
     if (url is None and not is_as_scheduled and can_run_here) or _has_engine(cli, schedule):
         return
-    daemon = cli.command(start_words(queue))
+    states = cli.client().engines()
+    missing, advice = missing_words(states, queue), remedy(states, queue, command=cli.command)
     if not can_run_here:
         raise NotSupported(
-            f"{schedule.name} only runs{place_words(queue)}, and {no_engine_words(queue)}",
-            hint=f"start one{place_words(queue)}: {daemon}; without --wait, the run starts then",
+            f"{schedule.name} only runs{place_words(queue)}, and {missing}",
+            hint=f"{advice}; without --wait, the run starts then",
         )
     if url is not None:
         raise NotSupported(
-            f"no engine is running on the machine of {url},"
-            " and this command can't start a run there",
-            hint=f"start one: {daemon}; without --wait, the run starts with the engine",
+            f"{missing} on the machine of {url}, and this command can't start a run there",
+            hint=f"{advice}; without --wait, the run starts with the engine",
         )
     raise NotSupported(
-        "no engine is running, and --as-scheduled needs the environment of an engine",
-        hint=f"start one: {daemon}; without --wait, the run starts with the engine",
+        f"{missing}, and --as-scheduled needs the environment of an engine",
+        hint=f"{advice}; without --wait, the run starts with the engine",
     )
 
 

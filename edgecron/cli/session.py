@@ -27,6 +27,7 @@ from edgecron.base.paths import (
 from edgecron.base.zones import use_zone_of_engines
 from edgecron.cli.output import Output
 from edgecron.formats.config import Config, load
+from edgecron.model.choices import COMMAND_QUEUE
 from edgecron.views.phrases import next_sentence
 
 if TYPE_CHECKING:
@@ -334,7 +335,7 @@ class Session(Output):
 
             if words.partition(" ")[0] in LOCAL_COMMANDS:
                 return f"edgecron {words}, on the machine of {url}"
-        owner = self._other_owner() if words == "daemon" else None
+        owner = self._other_owner() if words.partition(" ")[0] == "daemon" else None
         database = self._shown_database() if owner is None else str(self.location())
         sudo = "" if owner is None else f"sudo -u {owner} "
         given = self.given(database)
@@ -390,12 +391,17 @@ class Session(Output):
 
         None stands for a schedule of commands.
         """
-        from edgecron.client.engine_words import absence_advice, find_living, stalled_words
+        from edgecron.client.engine_words import (
+            absence_advice,
+            find_living,
+            missing_advice,
+            stalled_words,
+        )
 
         states = find_living(client, schedule)
-        if not states and schedule is not None and schedule.spec.queue != "command":
+        if not states and schedule is not None:
             self.warn(absence_advice(self, schedule, zone=self.zone(), now=client.now()))
         elif not states:
-            self.warn(f"no engine is running; start one: {self.command('daemon')}")
+            self.warn(missing_advice(self, COMMAND_QUEUE))
         elif all(state.is_stalled for state in states):
             self.warn(f"{stalled_words(states)}; see: {self.command('doctor')}")

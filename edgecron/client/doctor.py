@@ -25,7 +25,7 @@ from edgecron.base.values import dataclass
 from edgecron.client import Client, doctor_machine, doctor_schedules
 from edgecron.client.doctor_machine import CheckStatus, Finding, problem, warning, well
 from edgecron.client.engine_health import EngineHealth, EngineState, find_holder
-from edgecron.client.engine_words import absence_words
+from edgecron.client.engine_words import absence_words, missing_words, remedy
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import COMMAND_QUEUE, Status
 from edgecron.model.engine import base_of
@@ -38,10 +38,7 @@ from edgecron.supervisor.state_files import lock_path
 from edgecron.views.phrases import (
     count_words,
     named_words,
-    no_engine_words,
-    place_words,
     runner_words,
-    start_words,
 )
 from edgecron.views.schedule_words import behind_words, removal_words
 from edgecron.views.times import clock_set_words
@@ -195,7 +192,7 @@ def check_engines(
     for queue, count in sorted(waiting.items()):
         if not any(queue in info.queues for info in alive):
             absent.pop((queue, False), None)  # It would say the same.
-            found.append(_none_at_work(queue, count, is_any_alive=bool(alive), command=command))
+            found.append(_none_at_work(states, queue, count, command=command))
     found = found or [well("engines", "no engine is running, and there is nothing to run")]
     return found + [
         _absent(client, schedules, command=command) for _, schedules in sorted(absent.items())
@@ -266,15 +263,17 @@ def _judge(state: EngineState, states: Sequence[EngineState], *, command: Comman
     return well("engines", f"pid {pid} is running{more}")
 
 
-def _none_at_work(queue: str, count: int, *, is_any_alive: bool, command: Command) -> Finding:
+def _none_at_work(
+    states: Sequence[EngineState], queue: str, count: int, *, command: Command
+) -> Finding:
     wait = f"{count} schedule waits" if count == 1 else f"{count} schedules wait"
     if base_of(queue) == COMMAND_QUEUE:
-        is_stopping = is_any_alive and queue == COMMAND_QUEUE
-        none = "all engines are stopping" if is_stopping else no_engine_words(queue)
+        none = missing_words(states, queue)
+        alive = [state.info for state in states if state.is_alive]
+        if queue == COMMAND_QUEUE and alive and all(info.drained_at is None for info in alive):
+            none = "all engines are stopping"
         return warning(
-            "engines",
-            f"{none}, and {wait}",
-            hint=f"start one{place_words(queue)}: {command(start_words(queue))}",
+            "engines", f"{none}, and {wait}", hint=remedy(states, queue, command=command)
         )
     return warning(
         "engines",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,8 +29,7 @@ def absence_words(
     """
     queue = schedule.spec.placed_queue
     if base_of(queue) == COMMAND_QUEUE:
-        drained = _find_drained(client, queue)
-        return no_engine_words(queue) if drained is None else f"the engine of {drained} is drained"
+        return missing_words(client.engines(), queue)
     runner = runner_words(queue)
     if schedule.vanished_at is not None and since is not None:
         return f"{runner} has not declared {them} since {since}, so nothing runs {them}"
@@ -47,21 +46,37 @@ def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: da
     if schedule.vanished_at is not None:
         time = near_time(schedule.vanished_at, zone=zone, now=now)
         since = f"{time} ({distance(schedule.vanished_at, now)})"
-    words = absence_words(front.client(), schedule, since=since)
     if schedule.spec.queue == COMMAND_QUEUE:
-        drained = _find_drained(front.client(), schedule.spec.placed_queue)
-        if drained is not None:
-            return f"{words}; to undo: {front.command(f'engine resume {drained}')}"
-        start = front.command(start_words(schedule.spec.placed_queue))
-        return f"{words}; start one{place_words(schedule.spec.placed_queue)}: {start}"
+        return missing_advice(front, schedule.spec.placed_queue)
+    words = absence_words(front.client(), schedule, since=since)
     if schedule.vanished_at is not None:
         return f"{words}; {removal_words(schedule.name, command=front.command)}"
     return words
 
 
-def _find_drained(client: Client, queue: str) -> str | None:
+def missing_advice(front: FrontEnd, queue: str) -> str:
+    """Say that no engine takes a queue of commands, and what to do."""
+    states = front.client().engines()
+    return f"{missing_words(states, queue)}; {remedy(states, queue, command=front.command)}"
+
+
+def missing_words(states: Sequence[EngineState], queue: str) -> str:
+    """Say that no engine takes a queue of commands: none is running, or it is drained."""
+    drained = _find_drained(states, queue)
+    return no_engine_words(queue) if drained is None else f"the engine of {drained} is drained"
+
+
+def remedy(states: Sequence[EngineState], queue: str, *, command: Callable[[str], str]) -> str:
+    """Return what lets an engine take a queue of commands: a start, or the end of a drain."""
+    drained = _find_drained(states, queue)
+    if drained is not None:
+        return f"to undo: {command(f'engine resume {drained}')}"
+    return f"start one{place_words(queue)}: {command(start_words(queue))}"
+
+
+def _find_drained(states: Sequence[EngineState], queue: str) -> str | None:
     """Return the machine of a drained engine that would take a queue."""
-    for one in client.engines():
+    for one in states:
         info = one.info
         if one.is_alive and info.drained_at is not None and queue in info.former_queues:
             return info.name or str(info.pid)

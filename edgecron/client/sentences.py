@@ -16,6 +16,7 @@ from edgecron.client.engine_words import (
     absence_advice,
     absence_words,
     find_living,
+    missing_advice,
     stalled_words,
 )
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Status
@@ -33,9 +34,6 @@ from edgecron.views.phrases import (
     is_overdue,
     moved_words,
     next_words,
-    no_engine_words,
-    place_words,
-    start_words,
     status_words,
     waiting_words,
     windows_words,
@@ -361,8 +359,7 @@ def blocking_words(front: FrontEnd, execution: Execution) -> str | None:
         return f"{words}, and {absence_words(client, schedule)}"
     if not states:
         queue = COMMAND_QUEUE if schedule is None else schedule.spec.placed_queue
-        start = f"start one{place_words(queue)}: {front.command(start_words(queue))}"
-        return f"{words}, and {no_engine_words(queue)}; {start}"
+        return f"{words}, and {missing_advice(front, queue)}"
     if all(state.is_stalled for state in states):
         return f"{words}, and {stalled_words(states)}; see {front.command('doctor')}"
     queued = [other for other in before if other.status is Status.QUEUED]

@@ -22,11 +22,15 @@ Scope = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveRun:
-    """An active run: what it waits for, if anything, and behind which run."""
+    """An active run: what it waits for, if anything, and behind which run.
+
+    `queue` is that of its schedule, with its placement.
+    """
 
     execution: Execution
     waits_for: WaitsFor | None = None
     behind_id: int | None = None
+    queue: str = COMMAND_QUEUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +157,14 @@ def judge_active(
             first_of.setdefault(scope, run)
         if _is_backfill(run):
             backfills.setdefault(scope, run)
-        judged.append(ActiveRun(execution=run, waits_for=waits_for, behind_id=behind_id))
+        judged.append(
+            ActiveRun(
+                execution=run,
+                waits_for=waits_for,
+                behind_id=behind_id,
+                queue=schedule.spec.placed_queue,
+            )
+        )
     return judged
 
 

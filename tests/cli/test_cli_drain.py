@@ -50,6 +50,42 @@ def test_a_drained_engine_takes_nothing_until_it_is_resumed(
     assert resumed.err == f"resumed 1 engine of {HERE}\n"
 
 
+def test_what_waits_for_a_drained_engine_says_so_and_how_to_undo_it(
+    edgecron: Edgecron, daemon: Daemon, backup: str
+) -> None:
+    resume = f"engine of {HERE} is drained; to undo: edgecron engine resume {HERE}"
+    edgecron("engine", "drain", HERE)
+
+    added = edgecron("add", "other", "--every", "1h", "--", "true")
+    fired = edgecron("run", backup)
+    behind = edgecron("run", backup, "--wait")
+    scheduled = edgecron("run", "other", "--wait", "--as-scheduled")
+    findings = [one for one in edgecron("doctor", "--json").json if one["check"] == "engines"]
+
+    assert resume in added.err
+    assert resume in fired.err
+    assert f"run 2 is queued, and the {resume}" in behind.err
+    assert f"the engine of {HERE} is drained, and --as-scheduled" in scheduled.err
+    assert f"hint: to undo: edgecron engine resume {HERE}" in scheduled.err
+    assert findings[1]["message"] == f"the engine of {HERE} is drained, and 2 schedules wait"
+    assert findings[1]["hint"] == f"to undo: edgecron engine resume {HERE}"
+
+
+def test_a_schedule_of_another_machine_names_it_while_an_engine_runs_here(
+    edgecron: Edgecron, daemon: Daemon
+) -> None:
+    missing = "no engine of web1 is running"
+
+    added = edgecron("add", "far", "--every", "1h", "--on", "web1", "--", "true")
+    fired = edgecron("run", "far")
+    shown, why = edgecron("show", "far"), edgecron("why", "far")
+
+    start = f"warning: {missing}; start one on web1: edgecron daemon\n"
+    assert added.err == fired.err == start
+    assert f"run 2 is queued, manual: {missing}\n" in shown.out
+    assert f"run 2 is queued, manual: {missing}." in why.out
+
+
 def test_a_name_without_an_engine_is_refused_with_the_known_ones(
     edgecron: Edgecron, daemon: Daemon
 ) -> None:
