@@ -173,6 +173,7 @@ class _Flow:
         if entries:
             changed = entries[-1]
             if len(changed) > 1:
+                journal.drop_waiting()
                 self.screen.prepare(self.ask(_Flow.undo_many, changed))
             else:
                 self._undo(changed)

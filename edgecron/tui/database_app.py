@@ -80,7 +80,7 @@ class Journal:
     def end(self) -> None:
         """Note that an action was done, and begin the one that waited for it."""
         self._running -= 1
-        if self._waiting and not self._running:
+        while self._waiting and not self._running:
             self._waiting.pop(0)()
 
     def when_done(self, then: Callable[[], None]) -> None:
@@ -89,6 +89,10 @@ class Journal:
             self._waiting.append(then)
         else:
             then()
+
+    def drop_waiting(self) -> None:
+        """Forget what waits: a question was opened, and keys typed before are not for it."""
+        self._waiting.clear()
 
 
 class Engines(NamedTuple):

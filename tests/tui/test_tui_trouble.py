@@ -86,6 +86,42 @@ def test_what_is_to_be_written_waits_for_another_program_and_a_banner_tells_it(
 
 
 @pytest.mark.failure(74)
+def test_undo_pressed_while_an_action_waits_never_undoes_a_later_change(
+    database: Path, holder: apsw.Connection
+) -> None:
+    async def story(seen: Seen) -> None:
+        holder.execute("BEGIN IMMEDIATE")
+        await seen.pilot.press("r", "z", "z", "z")
+        holder.execute("ROLLBACK")
+        await seen.until(lambda: "nothing to undo" in seen.told())
+        await seen.press("p", "enter")
+
+    see(database, story)
+    with Client(database) as client:
+        assert not client.schedule("backup").enabled
+
+
+@pytest.mark.failure(74)
+def test_undo_pressed_while_an_action_waits_asks_once_about_several_schedules(
+    database: Path, holder: apsw.Connection
+) -> None:
+    make(database, "report")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("*", "p", "enter")
+        holder.execute("BEGIN IMMEDIATE")
+        await seen.pilot.press("r", "z", "z")
+        holder.execute("ROLLBACK")
+        await seen.until(lambda: "Undo the last change of 2 schedules?" in seen.text())
+        await seen.press("enter")
+        assert "Undo the last change" not in seen.text()
+
+    see(database, story)
+    with Client(database) as client:
+        assert all(one.enabled for one in client.schedules())
+
+
+@pytest.mark.failure(74)
 def test_it_is_asked_before_what_waits_to_be_written_is_left(
     database: Path, holder: apsw.Connection
 ) -> None:
