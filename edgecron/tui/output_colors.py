@@ -97,11 +97,11 @@ def _changed(color: TextColor, codes: str) -> TextColor:
             color = color._replace(color=f"color({_basic(number - 30)})")
         elif 40 <= number <= 47 or 100 <= number <= 107:
             color = color._replace(ground=f"color({_basic(number - 40)})")
-        elif number in (38, 48):
-            named = _extended(numbers)
+        elif number in (38, 48, 58):
+            named = _extended(numbers)  # 58 colours an underline: its numbers are no other codes.
             if named and number == 38:
                 color = color._replace(color=named)
-            elif named:
+            elif named and number == 48:
                 color = color._replace(ground=named)
         elif number == 39:
             color = color._replace(color="")
@@ -122,7 +122,7 @@ def _parts(codes: str) -> Iterator[int]:
     """Yield numbers of codes with colons, such as 38:2::255:0:0 or 4:3."""
     for code in codes.split(";"):
         first, *others = code.split(":")
-        if first in ("38", "48"):
+        if first in ("38", "48", "58"):
             # There can be a number of a colour space before red.
             kind, *levels = others or [""]
             yield from map(_number, (first, kind, *(levels[-3:] if kind == "2" else levels[:1])))

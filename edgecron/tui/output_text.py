@@ -199,7 +199,13 @@ class OutputText:
         line = self.line(number)
         if "\t" not in line.text:
             return line.colors
-        return tuple((len(shown(line.text[:at])), color) for at, color in line.colors)
+        found, begin, length = [], 0, 0
+        for at, color in line.colors:
+            before = " " * (length % _TAB)
+            length += len(shown(before + line.text[begin:at])) - len(before)
+            begin = at
+            found.append((length, color))
+        return tuple(found)
 
     def search(self, wanted: str) -> Sequence[int]:
         """Return the numbers of lines that contain a text; capitals matter if it has any.

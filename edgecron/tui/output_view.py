@@ -244,9 +244,15 @@ class OutputView(ScrollView, can_focus=True):
         style = "note" if line.stream is None else "error" if line.stream is Stream.STDERR else ""
         text = Text(rows[part])
         text.stylize(base + self._part_style(style))  # Rich draws no base style of a Text.
-        colors = [*self.printed.colors_of(line.number), (start + len(rows[part]), PLAIN)]
-        for (first, color), (last, _) in pairwise(colors):
-            if color != PLAIN and last > start:
+        # A line can have thousands of colours: draw those that are seen.
+        seen, end = start, start + len(rows[part])
+        if not self.is_wrapped:
+            seen = letter_at(rows[part], self.left)
+            end = min(end, letter_at(rows[part], self.left + self.room) + 1)
+        for (first, color), (last, _) in pairwise(
+            [*self.printed.colors_of(line.number), (start + len(rows[part]), PLAIN)]
+        ):
+            if color != PLAIN and first < end and last > seen:
                 text.stylize(self._color_style(color), max(0, first - start), max(0, last - start))
         hit_style = self._part_style("hit-now" if line.number == self.hit else "hit")
         for first, last in find_matches("".join(rows), self.wanted):
@@ -267,11 +273,13 @@ class OutputView(ScrollView, can_focus=True):
         if found is not None:
             return found
         found = style_of(color, is_colored=not self.app.no_color)
-        if found.color is not None and not self.app.native_ansi_color:
+        has_color = found.color is not None or found.bgcolor is not None
+        if has_color and not self.app.native_ansi_color:
             # Textual would draw the sixteen colours in these shades, too.
             shades = self.app.ansi_theme
-            text = Color(*found.color.get_truecolor(shades))
-            ground = self.background_colors[1]
+            text, ground = self.colors[3], self.background_colors[1]
+            if found.color is not None:
+                text = Color(*found.color.get_truecolor(shades))
             if found.bgcolor is not None:
                 ground = Color(*found.bgcolor.get_truecolor(shades, foreground=False))
             found += Style(color=readable(text, ground).rich_color)

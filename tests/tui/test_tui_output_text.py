@@ -89,6 +89,8 @@ def colors(made: OutputText, number: int) -> list[tuple[str, str]]:
         ("31;39;1;22", "none"),
         ("38;5;999", "none"),
         ("38;2;1;2", "none"),
+        ("4;58;2;255;0;1", "underline"),  # Without the colour of the underline.
+        ("31;58:5:1", "color(1)"),
         ("5;8;73", "none"),  # Blinking, hidden and unknown ones.
         ("31;", "none"),
         ("99999999999999999999", "none"),
@@ -112,6 +114,17 @@ def test_a_colour_lasts_over_lines_and_parts_until_it_is_reset() -> None:
         [("        still", "color(1)")],
         [("plain", "none")],
         [("other", "none")],
+    ]
+
+
+def test_colours_stay_at_their_letters_between_tabs() -> None:
+    made = printed(piece("a\x1b[31mb\tc\x1b[32m\td\t\x1b[0m\te\n"))
+
+    assert colors(made, 0) == [
+        ("a", "none"),
+        ("b      c", "color(1)"),
+        ("       d       ", "color(2)"),
+        ("        e", "none"),
     ]
 
 

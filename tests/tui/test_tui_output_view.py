@@ -427,9 +427,15 @@ def test_an_output_without_a_line_says_why_and_takes_every_key() -> None:
 
 def test_colours_of_a_job_are_drawn_and_can_be_read_on_their_ground() -> None:
     async def story(seen: Story) -> None:
-        await seen.take(out("\x1b[1;38;2;20;20;20mdark\x1b[0m \x1b[30;40mblack\x1b[0m plain\n"))
+        await seen.take(
+            out(
+                "\x1b[1;38;2;20;20;20mdark\x1b[0m \x1b[30;40mblack\x1b[0m"
+                " \x1b[48;2;250;250;250mwhite\x1b[0m plain\n"
+            )
+        )
         drawn = {one.text.strip(): one.style for one in seen.view.render_line(0)}
-        for word, ground in (("dark", seen.view.background_colors[1]), ("black", Color(0, 0, 0))):
+        grounds = {"dark": seen.view.background_colors[1], "black": Color(0, 0, 0)}
+        for word, ground in {**grounds, "white": Color(250, 250, 250)}.items():
             style = drawn[word]
             assert style is not None
             assert style.color is not None
