@@ -92,7 +92,7 @@ class OutputTail(Vertical):
     """Show the run of a line and the end of its output, until another line is selected."""
 
     DEFAULT_CSS = """
-    OutputTail { display: none; height: 30%; min-height: 6; }
+    OutputTail { display: none; height: 30%; min-height: 6; max-height: 50%; }
     OutputTail > #tail-title { background: $surface; }
     OutputTail > #tail-words { display: none; }
     OutputTail.-failed > #tail-words { display: block; }

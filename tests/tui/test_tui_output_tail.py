@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.tui.list_view import LineView
 from edgecron.tui.output_tail import OutputTail, find_run
 from tests.support.scene import Scene, make_scene
 from tests.support.specs import make_spec
@@ -65,6 +66,17 @@ def test_a_key_hides_the_output_and_shows_it_where_there_is_little_room(scene: S
         check_screen(seen.lines(), "home-output-80x24")
 
     watch(story, scene.path, scene.clock, size=(120, 36))
+
+
+def test_in_a_low_terminal_the_list_keeps_lines_above_the_output(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("o", "1")
+        view = seen.app.screen.query_one("#schedules", LineView)
+        assert is_shown(seen)
+        assert view.region.height >= 3
+        assert seen.app.screen.query_one(OutputTail).region.height >= 3
+
+    watch(story, scene.path, scene.clock, size=(80, 12))
 
 
 def test_in_a_small_terminal_the_output_is_hidden_first(scene: Scene) -> None:
