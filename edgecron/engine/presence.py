@@ -306,6 +306,7 @@ class Presence:
         self._living: frozenset[str] = frozenset()  # of those before, by their keys
         self._spans: deque[_Span] = deque(maxlen=_MOST_SPANS)
         self._seen_at_ms = 0  # by the monotonic clock
+        self._drained_ms: int | None = None  # since when it is drained, by the time since the boot
 
     def begin(self, engine_id: int) -> None:
         """Read which engines were there before; call it when the dead ones are recorded as dead."""
@@ -335,6 +336,15 @@ class Presence:
     def note_asleep(self, since_ms: int, until_ms: int) -> None:
         """Note that the machine was suspended between two looks, by the time since the boot."""
         self._note(since_ms, until_ms, MissedBy.ASLEEP, "the machine was asleep")
+
+    def note_drained(self, *, is_drained: bool) -> None:
+        """Note whether this engine is drained from now on."""
+        now_ms = self._clock.boottime_ms()
+        if is_drained and self._drained_ms is None:
+            self._drained_ms = now_ms
+        elif not is_drained and self._drained_ms is not None:
+            self._note(self._drained_ms, now_ms, MissedBy.STOPPED, "the engine was drained")
+            self._drained_ms = None
 
     def begin_distrust(self, since_ms: int) -> None:
         """Record that no plan time is run from now on, as the clock can't be trusted."""

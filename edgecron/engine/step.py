@@ -165,6 +165,7 @@ class Engine:
         has_changed = change_mark != self._change_mark
         if has_changed:
             self._registration.look()
+            self._presence.note_drained(is_drained=self._registration.is_drained)
         # Before anything is claimed: a fire that comes due within the pass has another place.
         begun_ms = self._clock.now_ms()
         self._claimer.begin(has_changed=has_changed)

@@ -100,7 +100,7 @@ class MissedBy(StrEnum):
 
     ASLEEP = "asleep"  # the machine was suspended
     OFF = "off"  # no engine was running: machine off, engine killed or never started
-    STOPPED = "stopped"  # a person had stopped the engine
+    STOPPED = "stopped"  # a person had stopped or drained the engine
     STALLED = "stalled"  # an engine was running but suspended or too slow
     CLOCK = "clock"  # the clock was not trusted, or was set past the time
 

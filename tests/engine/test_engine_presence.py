@@ -69,6 +69,19 @@ def test_an_engine_that_somebody_stopped(at_work: Story) -> None:
     assert "(no engine was running: the last one was stopped)" in why(at_work, "once")
 
 
+def test_an_engine_that_was_drained_and_resumed(at_work: Story) -> None:
+    [state] = at_work.client.engines()
+    at_work.client.drain_engine(state.info.id)
+    at_work.after_s(1)
+    at_work.after_s(5 * HOUR_MS // 1000)
+    at_work.client.resume_engine(state.info.id)
+    at_work.after_s(1)
+    at_work.after_s(1)
+
+    assert missed(at_work) == [("stopped", 5)]
+    assert "the engine was drained, and the catch-up policy skipped them" in why(at_work, "hourly")
+
+
 def test_engines_that_each_ran_one_run_hide_no_other(at_work: Story) -> None:
     at_work.engine.retire()
     at_work.world.lose_engine(at_work.key)
