@@ -27,6 +27,7 @@ from edgecron.client.doctor_machine import CheckStatus, Finding, problem, warnin
 from edgecron.client.engine_health import EngineHealth, EngineState, find_holder
 from edgecron.client.engine_words import absence_words, missing_words, remedy
 from edgecron.engine.other_engines import LocalEngines
+from edgecron.engine.state_folder import find_machine
 from edgecron.model.choices import COMMAND_QUEUE, Status
 from edgecron.model.engine import base_of
 from edgecron.model.schedule import Schedule
@@ -363,11 +364,19 @@ def _silent(folder: Path, supervisor_id: str, why: str) -> Finding:
 
 
 def _orphans(client: Client, others: LocalEngines) -> list[RunningRow]:
-    """Return the running rows whose engine is dead: its lock is free."""
+    """Return the running rows whose engine is dead.
+
+    Its lock is free; on another machine, which can't be seen from here, its lease has ended.
+    """
+    here = find_machine(client.state_dir)
     return [
         row
         for row in client.store.find_running()
-        if row.engine_key is None or not others.engine_is_alive(row.engine_key)
+        if (
+            row.is_stale
+            if row.machine not in (None, here)
+            else row.engine_key is None or not others.engine_is_alive(row.engine_key)
+        )
     ]
 
 

@@ -12,6 +12,7 @@ import pytest
 from edgecron.base.paths import ServerUrl, read_location
 from edgecron.client import Client
 from tests.support.cli import Edgecron
+from tests.support.processes import Daemon
 from tests.support.tools import need_packages
 
 if TYPE_CHECKING:
@@ -230,6 +231,24 @@ def test_doctor_warns_if_no_notices_come(
 
     assert "passes no notices on: engines look for changes every 5 s" in said.out
     assert "no notices" not in edgecron("doctor").out
+
+
+def test_doctor_finds_nothing_wrong_with_a_run_of_another_machine(
+    edgecron: Edgecron, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edgecron("add", "job", "--on-demand", "--", "sleep", "60")
+    daemon = Daemon(read_location(url), "--on-shutdown", "stop")
+    try:
+        edgecron("run", "job")
+        daemon.wait_for("started", schedule="job")
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another machine"))
+
+        said = edgecron("doctor")
+    finally:
+        daemon.stop()
+
+    assert "1 running, 0 queued" in said.out
+    assert "are gone" not in said.out
 
 
 def test_a_role_that_can_make_no_tables_is_told_what_to_grant(edgecron: Edgecron, url: str) -> None:
