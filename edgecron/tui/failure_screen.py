@@ -168,6 +168,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
         self._query: ThrottledQuery[Failures] = ThrottledQuery(self, "failures")
         self._found = Failures()
         self._most = FIRST_READ
+        self._is_reading_older = False
 
     def make_list(self) -> LineView:
         self._source = _FailureSource(zone=self.app.zone)
@@ -187,7 +188,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
     def _show(self, found: Failures) -> None:
         view = self.query_one(LineView)
         before = view.current()
-        self._found = found
+        self._found, self._is_reading_older = found, False
         self._source.show(found.groups, now=self.app.now())
         view.marked -= self._source.gone_of(view.marked)
         view.source_changed()
@@ -195,11 +196,19 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
             view.seek(before.key)  # Also from the first line: `a` acts on what the user looks at.
         self.show_facts()
         self._show_status()
+        # The newest can all be of one group, or acknowledged: then the cursor can't move on.
+        if self._most < 4 * FIRST_READ:
+            self._read_older()
 
     def on_line_view_moved(self) -> None:
         super().on_line_view_moved()
-        is_last = self.query_one(LineView).cursor == len(self._found.groups) - 1
-        if is_last and self._found.unread_before is not None:
+        self._read_older()
+
+    def _read_older(self) -> None:
+        """Read older failures if the cursor is on the last line."""
+        is_last = self.query_one(LineView).cursor >= len(self._found.groups) - 1
+        if is_last and self._found.unread_before is not None and not self._is_reading_older:
+            self._is_reading_older = True
             self._most *= 2
             self._query.skip_wait()
             self._read()

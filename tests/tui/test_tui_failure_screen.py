@@ -251,3 +251,22 @@ def test_older_failures_are_read_when_the_cursor_reaches_the_last_line(
         assert "without runs" not in seen.text()
 
     watch(story, bench.store.path, bench.clock)
+
+
+@pytest.mark.parametrize("is_acknowledged", [False, True])
+def test_failures_behind_many_of_one_group_are_read_without_a_key(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, is_acknowledged: bool
+) -> None:
+    monkeypatch.setattr("edgecron.tui.failure_screen.PAGE", 2)
+    monkeypatch.setattr("edgecron.tui.failure_screen.FIRST_READ", 2)
+    fail(bench, *["m3"] * 4)
+
+    async def story(seen: Seen) -> None:
+        await seen.press("7")
+        if is_acknowledged:
+            await seen.press("g", "a")
+        shown = ["m2", "m1"] if is_acknowledged else ["m3", "m2", "m1"]
+        await seen.until(lambda: names_in(seen) == shown)
+        assert "without runs" not in seen.text()
+
+    watch(story, bench.store.path, bench.clock)
