@@ -155,9 +155,17 @@ class Store(Protocol):
         """Whether a run of these queues has waited for a condition until its deadline."""
 
     def find_boot_due(
-        self, queues: tuple[str, ...], *, boot_id: str, offers: Offers | None = None
+        self,
+        queues: tuple[str, ...],
+        *,
+        boot_id: str,
+        booted_ms: int | None = None,
+        offers: Offers | None = None,
     ) -> list[tuple[int, int]]:
-        """(id, revision) of enabled `on boot` schedules that are not decided for this boot."""
+        """(id, revision) of enabled `on boot` schedules that are not decided for this boot.
+
+        With `booted_ms`, only those that were added before.
+        """
 
     def is_used(self, queue: str) -> bool:
         """Whether a queue has a next fire or a queued run. Cheap, however many there are."""

@@ -428,6 +428,19 @@ def test_a_run_that_waits_for_a_machine_follows_an_edit_to_another(
     assert (len(first.world.bodies), len(second.world.bodies)) == (0, 1)
 
 
+@pytest.mark.parametrize("on", ["any", "second"])
+def test_a_boot_schedule_from_another_machine_waits_for_a_boot(
+    first: Machine, second: Machine, on: str
+) -> None:
+    second.world.clock.reboot()
+    second.world.clock.advance_ms(MINUTE_S * 1000)
+    first.world.clock.advance_ms(MINUTE_S * 1000)
+    first.add("warm-up", "on boot", on=on)
+    second.after_s(1)
+
+    assert second.statuses("warm-up") == []
+
+
 def test_the_database_knows_names_and_labels_of_machines(
     first: Machine, url: str, tmp_path: Path
 ) -> None:

@@ -387,6 +387,17 @@ def test_a_boot_fires_once_however_many_machines_boot_after_it(bench: Bench) -> 
     assert fired == [1, 1, 0, 0]
 
 
+def test_a_boot_before_a_schedule_was_added_is_not_its_boot(bench: Bench) -> None:
+    bench.add(make_spec("backup", "on boot"))
+
+    found = [
+        len(bench.store.find_boot_due(("command",), boot_id="there", booted_ms=bench.now + at_ms))
+        for at_ms in (-1, 0, 1)
+    ]
+
+    assert found == [0, 1, 1]
+
+
 def test_two_engines_decide_a_boot_once(make_store: OpenStore, clock: FakeClock) -> None:
     first, second = Bench(make_store, clock), Bench(make_store, clock)
     first.add(make_spec("backup", "on boot", overlap=Overlap.ALLOW))

@@ -75,17 +75,26 @@ def has_priority_due(database: Connection, queues: tuple[str, ...], *, now_ms: i
 
 
 def find_boot_due(
-    database: Connection, queues: tuple[str, ...], *, boot_id: str, offers: Offers | None = None
+    database: Connection,
+    queues: tuple[str, ...],
+    *,
+    boot_id: str,
+    booted_ms: int | None = None,
+    offers: Offers | None = None,
 ) -> list[tuple[int, int]]:
-    """Return (id, revision) of enabled `on boot` schedules that this boot has not decided."""
+    """Return (id, revision) of enabled `on boot` schedules that this boot has not decided.
+
+    With `booted_ms`, only those that were added before: another machine has added the others.
+    """
     found: list[tuple[int, int]] = []
     for queue in queues:
         offered, values = among(database, queue, offers)
         found += database.rows(
             f"""SELECT id, revision FROM schedules
                WHERE on_boot AND enabled AND deleted_at IS NULL AND boot_decided IS NOT :boot
-                   AND queue = :queue AND trigger_error IS NULL {offered}""",
-            {"boot": boot_id, "queue": queue, **values},
+                   AND queue = :queue AND trigger_error IS NULL
+                   AND (:booted IS NULL OR created_at <= :booted) {offered}""",
+            {"boot": boot_id, "queue": queue, "booted": booted_ms, **values},
         )
     return sorted(found)
 
