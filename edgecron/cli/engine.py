@@ -5,11 +5,11 @@
     edgecron engine resume web1
 
 drain lets the engines of a machine finish their runs and take no new ones, for example before you
-update the machine. This works from any machine that reaches the database. Other engines take the
-due runs. Runs that are placed on web1 wait.
+update the machine. You can do this from any machine that reaches the database. Other engines take
+the due runs. Runs of schedules with --on web1 wait for web1.
 
-A drained engine stays there, and `status` shows it, until you resume it. An engine that starts
-later takes runs again. NAME is the machine's name, as in `status`, or the process id of an engine.
+A drained engine continues to run, and takes no new runs until you resume it. An engine that you
+start later takes runs. NAME is the name of a machine or the process id of an engine: see `list`.
 """
 
 from __future__ import annotations
