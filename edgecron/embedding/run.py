@@ -360,20 +360,22 @@ class Waits:
             return
         try:
             with self._pool.client() as client:
-                queue = client.schedule(execution.schedule).spec.queue
+                queue = client.schedule(execution.schedule).spec.placed_queue
                 # Our own engine is there a moment before the database names it.
                 if self._serves(queue) or client.has_engine(queue):
                     return
         except NotFound:
             return  # It was removed meanwhile, and the run cancelled.
-        program = find_program(queue)
+        # A program that starts an engine does not load what front ends say.
+        from edgecron.views.phrases import no_engine_words, place_words, runner_words
+
         engine_logger().warning(
-            "run %d of %r waits: %s",
+            "run %d of %r waits: %s: scheduler.start()",
             execution.id,
             execution.schedule,
-            "no engine is running; start one: scheduler.start()"
-            if program is None
-            else f"the program {program!r} is not running; start its engine: scheduler.start()",
+            f"{no_engine_words(queue)}; start one{place_words(queue)}"
+            if find_program(queue) is None
+            else f"{runner_words(queue)} is not running; start its engine",
         )
 
     def cancel(self, execution_id: int) -> Execution:

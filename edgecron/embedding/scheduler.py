@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from edgecron.embedding.events import RunEvent, log_end, wants_of
 from edgecron.embedding.processes import is_child, is_interactive, process_part
 from edgecron.embedding.subscriptions import EventStream, Subscribers, Subscription
 from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
+from edgecron.model.engine import queues_at
 from edgecron.planning.retention import Retention
 
 if TYPE_CHECKING:
@@ -429,7 +431,8 @@ class Scheduler(Adding):
         return self._loops.is_here()
 
     def _serves(self, queue: str) -> bool:
-        return self.is_running and queue in self._queues
+        here = queues_at(self._queues, machine=os.uname().nodename, labels=())
+        return self.is_running and queue in here
 
     def _report(self, event: Event) -> None:
         """Log an event of our engine, and pass it to waiting threads and subscribers."""

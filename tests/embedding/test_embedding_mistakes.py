@@ -264,6 +264,25 @@ def test_a_wait_without_an_engine_says_so(tmp_path: Path, caplog: pytest.LogCapt
     ]
 
 
+def test_a_wait_for_a_run_on_another_machine_names_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = Scheduler(tmp_path / "app.db", name="app")
+    far = job(on="web1")(scheduler)
+    command = scheduler.add("b", "@daily", command=["true"], on="web1")
+    start = "is not running; start its engine: scheduler.start()"
+
+    with scheduler, caplog.at_level(logging.WARNING):
+        for one in (far, command):
+            with pytest.raises(TimeoutError):
+                one.run_now().wait(0)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        f"run 1 of 'a' waits: the program 'app' on web1 {start}",
+        "run 2 of 'b' waits: no engine of web1 is running; start one on web1: scheduler.start()",
+    ]
+
+
 def test_a_traceback_shows_the_hint_below_the_error(tmp_path: Path) -> None:
     with pytest.raises(EdgecronError) as caught:
         Scheduler(tmp_path / "app.db").get("nosuch")
