@@ -87,7 +87,7 @@ def _put(cli: Session, client: Client) -> None:
     for label, text, style in lines:
         shown = paint(text, style, is_on=is_colored)
         cli.put(f"{paint(f'{label:<13}', 'dim', is_on=is_colored)}{shown}")
-    if not any(_takes_runs(state) for state in states):
+    if not any(_takes_runs(state) or _is_drained(state) for state in states):
         cli.say(_start_words(cli, client, fire))
 
 
@@ -109,12 +109,16 @@ def _takes_runs(state: EngineState) -> bool:
     return bool(state.is_alive and state.info.queues)
 
 
+def _is_drained(state: EngineState) -> bool:
+    return state.is_alive and state.info.drained_at is not None
+
+
 def _engine_lines(cli: Session, client: Client, states: list[EngineState]) -> Iterator[_Line]:
     now, zone = client.now(), cli.zone()
     label, see = "engines", f"see {cli.command('doctor')}"
     if not any(_takes_runs(state) for state in states):
         is_ending = any(state.is_alive for state in states)
-        is_drained = any(state.is_alive and state.info.drained_at for state in states)
+        is_drained = any(_is_drained(state) for state in states)
         ending = "all engines are drained or stopping" if is_drained else "all engines are stopping"
         words = ending if is_ending else "no engine is running"
         yield label, words, "red"

@@ -60,6 +60,7 @@ def test_what_waits_for_a_drained_engine_says_so_and_how_to_undo_it(
     fired = edgecron("run", backup)
     behind = edgecron("run", backup, "--wait")
     scheduled = edgecron("run", "other", "--wait", "--as-scheduled")
+    status = edgecron("status")
     findings = [one for one in edgecron("doctor", "--json").json if one["check"] == "engines"]
 
     assert resume in added.err
@@ -67,6 +68,8 @@ def test_what_waits_for_a_drained_engine_says_so_and_how_to_undo_it(
     assert f"run 2 is queued, and the {resume}" in behind.err
     assert f"the engine of {HERE} is drained, and --as-scheduled" in scheduled.err
     assert f"hint: to undo: edgecron engine resume {HERE}" in scheduled.err
+    assert f"to undo: edgecron engine resume {HERE}" in status.out
+    assert "start an engine" not in status.out + status.err
     assert findings[1]["message"] == f"the engine of {HERE} is drained, and 2 schedules wait"
     assert findings[1]["hint"] == f"to undo: edgecron engine resume {HERE}"
 
