@@ -192,7 +192,7 @@ class LocalEngines:
         if verdict.pid is not None:
             end_left_group(verdict.pid, verdict.start_time)
         elif verdict.reason is Reason.LOST:
-            end_unrecorded(token)
+            end_unrecorded(token, state_dir=self._state_dir)
 
     def end_forgotten(self, tokens: Collection[str]) -> int:
         count = 0

@@ -19,10 +19,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from edgecron.base.clock import Clock
+from edgecron.base.paths import list_names
 from edgecron.base.values import dataclass
 from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.results import VARIABLE, WITHOUT
-from edgecron.supervisor.state_files import result_name
+from edgecron.supervisor.state_files import lock_is_held, result_name
 
 
 class LeftGroup(StrEnum):
@@ -292,19 +293,35 @@ def find_mark(environment: Mapping[str, str]) -> bytes | None:
     return None
 
 
-def end_unrecorded(token: str) -> LeftGroup:
+def end_unrecorded(token: str, *, state_dir: Path) -> LeftGroup:
     """Kill the process group of a run whose supervisor died before it recorded the start.
 
     The group's main process leads a session and has the name of the run's result file in its
     environment. Call only when the supervisor's lock is free, or this could be the supervisor's own
-    fork.
+    fork. If another state folder has that file and a supervisor, this database is a copy, and the
+    run belongs to the original.
     """
     mark = f"/{result_name(token)}".encode()
     for one in list_processes():
-        is_leader = one.pid == one.session and not one.is_zombie
-        if is_leader and any(entry.endswith(mark) for entry in _read_marks(one.pid)):
+        if one.pid != one.session or one.is_zombie:
+            continue
+        marks = [entry for entry in _read_marks(one.pid) if entry.endswith(mark)]
+        if marks and not any(_is_of_another(entry, state_dir) for entry in marks):
             return end_left_group(one.pid, one.start_time)
     return LeftGroup.GONE
+
+
+def _is_of_another(mark: bytes, state_dir: Path) -> bool:
+    """Whether the result file of a run is in another state folder, whose supervisor is alive."""
+    folder = Path(os.fsdecode(mark.partition(b"=")[2])).parent
+    with suppress(OSError):
+        if os.path.samefile(folder, state_dir):
+            return False
+    return any(
+        lock_is_held(folder / name)
+        for name in list_names(folder)
+        if name.startswith("supervisor-") and name.endswith(".lock")
+    )
 
 
 def _take_snapshot() -> Snapshot:

@@ -142,7 +142,7 @@ def test_that_of_another_user_is_found_where_there_can_be_no_file_for_its_result
     os.kill(bench.link.pid, signal.SIGKILL)
     wait_gone(bench.link.pid)
 
-    ended = end_unrecorded(token)
+    ended = end_unrecorded(token, state_dir=tmp_path)
 
     wait_gone(started.pid)
     assert ended is LeftGroup.ENDED
@@ -169,7 +169,24 @@ def test_a_command_whose_start_was_not_on_record_yet_is_found_and_ended(
     wait_gone(started.pid)
     wait_gone(grandchild)
     assert end_left_group(spared.pid, read_start_time(spared.pid)) is LeftGroup.ENDED
-    assert end_unrecorded("unheard-of") is LeftGroup.GONE
+    assert end_unrecorded("unheard-of", state_dir=tmp_path) is LeftGroup.GONE
+    bench.link.close()
+
+
+def test_a_copy_of_a_database_never_ends_runs_of_the_original(tmp_path: Path) -> None:
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    original.mkdir()
+    copy.mkdir()
+    bench = Bench(original)
+    token = bench.shell("exec sleep 60")
+    started = bench.started(token)
+    others = LocalEngines(copy, boot_id=SystemClock().boot_id())
+
+    # The copy has no journal of it.
+    others.end_what_is_left(Interrupted(reason=Reason.LOST), token)
+
+    os.kill(started.pid, signal.SIGTERM)
+    assert bench.ended(token).signal == signal.SIGTERM
     bench.link.close()
 
 
