@@ -345,7 +345,7 @@ def test_an_engine_that_takes_on_nothing_more_is_recorded_without_queues(bench: 
 
     [after] = bench.store.find_engines()
     assert before.queues == ("command",)
-    assert after == replace(before, queues=())
+    assert after == replace(before, queues=(), former_queues=("command",))
 
 
 def test_an_engine_that_registers_again_is_the_same(bench: Bench) -> None:
