@@ -412,15 +412,15 @@ def test_what_is_selected_is_copied_to_the_terminal(
 def test_without_a_selection_the_whole_output_is_copied(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "environ", {})
-
     async def story(seen: Seen) -> None:
         await seen.press("y")
         view = screen_of(seen).view
         assert len(seen.app.clipboard.splitlines()) == view.count > 3
         assert f"copied {view.count} lines" in seen.told()
 
-    look_at(scene, 80, story)
+    with monkeypatch.context() as without:  # The scene's end needs the variables again.
+        without.setattr(os, "environ", {})
+        look_at(scene, 80, story)
 
 
 def test_a_run_that_has_ended_is_neither_followed_nor_cancelled(scene: Scene) -> None:
