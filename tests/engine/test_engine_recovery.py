@@ -248,6 +248,7 @@ def test_what_is_claimed_just_before_its_engine_dies_is_not_overlooked(
     assert (story.bodies("late"), story.bodies("slow")) == (1, 1)
 
 
+@pytest.mark.of_file  # It counts looks, and an engine on a server looks once more.
 @pytest.mark.failure(19)
 def test_an_engine_that_dies_while_another_one_looks_is_watched_and_then_taken_over(
     story: Story, monkeypatch: pytest.MonkeyPatch

@@ -200,7 +200,7 @@ def test_who_takes_progress_is_told_of_it_only_after_a_time_without_any(
     runner: CallableRunner,
 ) -> None:
     call = Call(claim("report"), clock=SystemClock(), reports=runner.reports)
-    runner.reports.open("lease-1")
+    runner.reports.open(["lease-1"])
     told = []
 
     call.report_progress(0.1)
@@ -242,7 +242,7 @@ def test_an_end_has_the_last_progress_whether_it_was_taken_or_not(
 
 def test_threads_of_a_run_report_beside_one_another(runner: CallableRunner) -> None:
     call = Call(claim("report"), clock=SystemClock(), reports=runner.reports)
-    runner.reports.open("lease-1")
+    runner.reports.open(["lease-1"])
     ready = threading.Barrier(4)
 
     def work(number: int) -> None:
