@@ -305,15 +305,19 @@ def end_unrecorded(token: str, *, state_dir: Path) -> LeftGroup:
     for one in list_processes():
         if one.pid != one.session or one.is_zombie:
             continue
-        marks = [entry for entry in _read_marks(one.pid) if entry.endswith(mark)]
-        if marks and not any(_is_of_another(entry, state_dir) for entry in marks):
-            return end_left_group(one.pid, one.start_time)
+        if any(entry.endswith(mark) for entry in _read_marks(one.pid)):
+            is_ours = not is_of_another(one.pid, state_dir)
+            return end_left_group(one.pid, one.start_time) if is_ours else LeftGroup.GONE
     return LeftGroup.GONE
 
 
-def _is_of_another(mark: bytes, state_dir: Path) -> bool:
+def is_of_another(pid: int, state_dir: Path) -> bool:
     """Whether the result file of a run is in another state folder, whose supervisor is alive."""
-    folder = Path(os.fsdecode(mark.partition(b"=")[2])).parent
+    name = f"{VARIABLE}=".encode()
+    mark = next((entry for entry in _read_marks(pid) if entry.startswith(name)), None)
+    if mark is None:
+        return False
+    folder = Path(os.fsdecode(mark.removeprefix(name))).parent
     with suppress(OSError):
         if os.path.samefile(folder, state_dir):
             return False

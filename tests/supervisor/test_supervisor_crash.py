@@ -182,8 +182,12 @@ def test_a_copy_of_a_database_never_ends_runs_of_the_original(tmp_path: Path) ->
     started = bench.started(token)
     others = LocalEngines(copy, boot_id=SystemClock().boot_id())
 
-    # The copy has no journal of it.
+    # A copied file comes without a journal, a copied folder with one.
     others.end_what_is_left(Interrupted(reason=Reason.LOST), token)
+    copied = Interrupted(
+        reason=Reason.LOST, pid=started.pid, start_time=read_start_time(started.pid)
+    )
+    others.end_what_is_left(copied, token)
 
     os.kill(started.pid, signal.SIGTERM)
     assert bench.ended(token).signal == signal.SIGTERM
