@@ -161,6 +161,9 @@ class Engine:
         engine_id = self._registration.keep()
         if self._registration.renew_in_ms is not None:
             self._keep_lease()
+        # First: an engine whose store can't be read still has to know which runs have ended.
+        # Once: a run that a transaction starts, and that ends immediately, is for the next pass.
+        self.runners.collect()
         change_mark = self._store.change_mark  # It does not show our own commits.
         has_changed = change_mark != self._change_mark
         if has_changed:
@@ -178,6 +181,7 @@ class Engine:
         if not self._is_for_one_run:
             self._presence.begin(engine_id)
         if recovered.adopted:
+            self.runners.collect()
             more, has_more = self._write_ends()  # Some ended before they were adopted.
             ended, has_filled = ended + more, has_filled or has_more
         self._follow_recovery(recovered, has_changed=has_changed)
@@ -264,12 +268,10 @@ class Engine:
         return self._while_runs
 
     def _write_ends(self) -> tuple[int, bool]:
-        """Record the ends that came; how many, and whether queued runs got their places."""
+        """Record the collected ends; how many, and whether queued runs got their places."""
         count, has_filled = 0, False
-        # Collect once: a run that a transaction starts, and that ends immediately, is for the next
-        # pass. A claim of the transaction that can't be read is for the next transaction.
-        self.runners.collect()
         self._finishing.record_stalls()
+        # A claim of the transaction that can't be read is for the next transaction.
         while self.runners.outcomes:
             done = self._finishing.finish(may_fill=self._may_fill())
             count += done.ended
@@ -441,6 +443,7 @@ class Engine:
 
     def retire(self) -> None:
         """Record the last ends and leave the database; runs continue under their supervisor."""
+        self.runners.collect()
         self._write_ends()
         self._registration.end(leaves_runs=bool(self.runners))
         self._upkeep.notices.look(has_changed=True, is_last=True)  # Its end can be a notice.
