@@ -233,7 +233,8 @@ class Firing:
             if plan.next is not None and plan.next.due_ms - one.due_ms < 2 * _PACE_MS:
                 self._fast_at_ms = self._clock.monotonic_ms()
             if plan.is_late:
-                plan = self._presence.explain(plan, found.timing, now_ms=now_ms)
+                queue = found.spec.placed_queue
+                plan = self._presence.explain(plan, found.timing, queue=queue, now_ms=now_ms)
             decisions.append(Decision(plan=plan, spec=found.spec))
         return decisions, broken
 

@@ -371,8 +371,8 @@ class Presence:
             )
             self._seen_at_ms = now_ms + _SEEN_MS
 
-    def explain(self, plan: FirePlan, timing: Timing, *, now_ms: int) -> FirePlan:
-        """Return the plan with the cause of each missed time.
+    def explain(self, plan: FirePlan, timing: Timing, *, queue: str, now_ms: int) -> FirePlan:
+        """Return the plan of a schedule in a queue with the cause of each missed time.
 
         A range is divided at the time when the clock became untrusted: later times have another
         cause.
@@ -387,14 +387,14 @@ class Presence:
                 missed.append(one)
                 continue
             for part in _split(timing, one, cuts_ms):
-                missed_by, words = self._find(part.from_ms, now_ms)
+                missed_by, words = self._find(part.from_ms, queue, now_ms)
                 missed.append(replace(part, missed_by=missed_by, error_msg=words))
         fires = []
         for fire in plan.fires:
             if fire.cause is Cause.CATCH_UP:
                 passed_ms = (cut_ms for cut_ms in cuts_ms if cut_ms <= fire.due_ms)
                 from_ms = max(plan.due.due_ms, max(passed_ms, default=0))
-                fire = fire._replace(missed_by=self._find(from_ms, now_ms)[0])
+                fire = fire._replace(missed_by=self._find(from_ms, queue, now_ms)[0])
             fires.append(fire)
         return plan._replace(missed=tuple(missed), fires=tuple(fires))
 
@@ -404,22 +404,24 @@ class Presence:
     def _note_untrusted(self, from_ms: int, to_ms: int) -> None:
         self._note(from_ms, to_ms, MissedBy.CLOCK, _UNTRUSTED)
 
-    def _find(self, at_ms: int, now_ms: int) -> tuple[MissedBy, str]:
-        """Return what kept engines from a time, and the words for it."""
+    def _find(self, at_ms: int, queue: str, now_ms: int) -> tuple[MissedBy, str]:
+        """Return what kept engines from a time of a queue, and the words for it."""
         since_boot_ms = self._clock.boottime_ms() - (now_ms - at_ms)
         for span in reversed(self._spans):
             if span.from_ms <= since_boot_ms <= span.to_ms:
                 return span.missed_by, span.words
         if self._engine_id is None or since_boot_ms >= self._began_ms:
             return MissedBy.STALLED, "an engine was running, but did not start it in time"
-        return self._find_before(at_ms, since_boot_ms, booted_ms=at_ms - since_boot_ms)
+        return self._find_before(at_ms, queue, since_boot_ms, booted_ms=at_ms - since_boot_ms)
 
     def _find_before(
-        self, at_ms: int, since_boot_ms: int, *, booted_ms: int
+        self, at_ms: int, queue: str, since_boot_ms: int, *, booted_ms: int
     ) -> tuple[MissedBy, str]:
         """As `_find`, for a time before this engine."""
         boot_id, is_doubtful = self._clock.boot_id(), False
         for one in self._before:
+            if queue not in one.queues:
+                continue  # It does not run this schedule, such as an engine of another machine.
             if one.boot_id != boot_id and one.untrusted_since_ms is not None:
                 is_doubtful = True  # Its times are those of a wrong clock, of another boot.
                 continue

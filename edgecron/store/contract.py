@@ -308,7 +308,8 @@ class EnginePresence(NamedTuple):
     """When an engine ran: its start, its stop, and when it was last known to be running.
 
     Its start by the time since its boot, too, and the span in which it did not trust its clock:
-    None if it did until its end. That span has no end if it was not stopped.
+    None if it did until its end. That span has no end if it was not stopped. `queues` are those
+    that it took, with its placements.
     """
 
     key: str
@@ -321,3 +322,4 @@ class EnginePresence(NamedTuple):
     began_boottime_ms: int | None
     untrusted_since_ms: int | None
     untrusted_until_ms: int | None
+    queues: tuple[str, ...]

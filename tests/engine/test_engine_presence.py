@@ -406,3 +406,17 @@ def test_a_catch_up_that_is_cancelled_before_it_starts_keeps_the_cause(story: St
     assert (waiting.status, waiting.flags) == ("queued", (f"missed:{MissedBy.ASLEEP}",))
     assert (ended.status, ended.reason) == ("cancelled", Reason.REQUEST)
     assert ended.flags == waiting.flags
+
+
+def test_an_engine_that_does_not_take_a_schedule_does_not_count(story: Story) -> None:
+    story.add("hourly", "0 * * * *", policies=Policies(catch_up=CatchUp.SKIP, on="web1"))
+    story.after_s(1)
+    story.after_s(5 * HOUR_MS // 1000)
+    bystander = story.key
+
+    story.key = story.world.start_engine(machine="web1")
+    story.after_s(1)
+
+    assert bystander in story.world.engines
+    assert missed(story) == [("off", 5)]
+    assert "no engine was running" in why(story, "hourly")

@@ -485,6 +485,7 @@ class World:
         clock_wait_ms: int | None = CLOCK_WAIT_MS,
         retention: Retention = UNLIMITED,
         queues: tuple[str, ...] = (COMMAND_QUEUE,),
+        machine: str = "",
         offers: Collection[str] | None = None,
         own_clock: FakeClock | None = None,
     ) -> str:
@@ -504,7 +505,7 @@ class World:
         )
         engine = Engine(
             settings,
-            EngineIdentity(key, self.made),
+            EngineIdentity(key, self.made, machine),
             store=CrashingStore(self, store, key),
             clock=self.clock if own_clock is None else store.clock_for(own_clock),
             others=SimEngines(self, key),

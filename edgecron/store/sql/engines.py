@@ -232,10 +232,11 @@ def find_presence(
 ) -> list[EnginePresence]:
     """The presence of the engines that took one of these queues, except `but`; newest first."""
     return [
-        EnginePresence(*row)
+        EnginePresence(*row)._replace(queues=tuple(json.loads(row[-1])))
         for row in database.rows(
             """SELECT key, pid, boot_id, started_at, stopped_at, seen_at, died = 1,
-                   began_boottime_ms, untrusted_since_ms, untrusted_until_ms
+                   began_boottime_ms, untrusted_since_ms, untrusted_until_ms,
+                   coalesce(former_queues, queues)
                FROM engines AS e
                WHERE id != :but AND EXISTS (
                    SELECT 1 FROM json_each(coalesce(e.former_queues, e.queues)) AS q
