@@ -61,7 +61,7 @@ def missing_advice(front: FrontEnd, queue: str) -> str:
 
 
 def missing_words(states: Sequence[EngineState], queue: str) -> str:
-    """Say that no engine takes a queue of commands: none is running, or it is drained."""
+    """Say why no engine takes a queue of commands: no engine is running, or it is drained."""
     drained = _find_drained(states, queue)
     return no_engine_words(queue) if drained is None else f"the engine of {drained} is drained"
 

@@ -56,12 +56,12 @@ class Scheduler(Adding):
         with scheduler:
             main()
 
-    - `database`: a path, or the URL of a server's database, such as `postgresql://host/app`. None
-      is the database that the command line uses.
+    - `database`: a path, or the URL of a server's database, such as `postgresql://host/app`. The
+      default is the database that the command line uses.
     - `name` separates the functions of this program from those of other programs in the database.
-      None is the name of the file or database.
-    - `timezone`: for times that name no zone. None is UTC.
-    - `max_running`: runs at the same time. None is 4 per core, at least 8.
+      The default is the name of the file or database.
+    - `timezone`: for times that name no zone (default: UTC).
+    - `max_running`: runs at the same time (default: 4 per core, at least 8).
     - `commands`: False leaves commands to other engines; this engine runs only its own functions.
     - `on_shutdown`, `shutdown_timeout`: when the engine stops, it waits up to `shutdown_timeout`
       seconds for functions. It then asks them to stop and cancels coroutines. Commands continue,

@@ -141,7 +141,7 @@ class Registration:
         self._find_offers = find_offers
         self._beat_at_ms: int | None = None
         self._local_timezone: str | None = None  # as recorded
-        self.is_drained = False  # somebody drained it: it takes nothing new until it is resumed
+        self.is_drained = False  # by `engine drain`: it takes no new runs until `engine resume`
         self._is_closed = False  # it is stopping
         self._renew_at_ms = 0  # the lease
         self._held_since_ms: int | None = None  # the lease, without a break

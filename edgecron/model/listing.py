@@ -197,8 +197,8 @@ class ScheduleLine(NamedTuple):
     """A line of a list of schedules.
 
     `recent` are its newest runs that were started and have ended, oldest first; `active` counts
-    the queued and running ones, `running` only the running ones. `timezone` None is UTC. `when` is
-    its triggers in a few words, or their texts if they can't be read.
+    the queued and running ones, `running` only the running ones. If `timezone` is None, its times
+    are in UTC. `when` is its triggers in a few words, or their texts if they can't be read.
     """
 
     id: int

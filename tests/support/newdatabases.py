@@ -16,7 +16,10 @@ _BEGAN_MS = time.time_ns() // 1_000_000
 
 
 def new_database(path: Path, *, now_ms: int = _BEGAN_MS, seed: bytes | None = None) -> Path:
-    """Make a database without schedules, as of `now_ms`; None is a random seed. Return its path."""
+    """Make a database without schedules, as of `now_ms`, and return its path.
+
+    The default `seed` is a random one.
+    """
     content, uuid = _template(now_ms)
     content = content.replace(_SEED, seed or os.urandom(len(_SEED)))
     content = content.replace(uuid, str(uuid4()).encode())

@@ -27,8 +27,8 @@ def migrate(
 ) -> None:
     """Bring a database to this edgecron's schema, in one transaction.
 
-    A new database gets `seed`; None is a random one. Raises SchemaTooNew for a database of a newer
-    edgecron; with `must_exist`, NotFound for a new one.
+    A new database gets `seed`, by default a random one. Raises SchemaTooNew for a database of a
+    newer edgecron; with `must_exist`, NotFound for a new one.
     """
     version = _version_of(database)
     if version == 0 and must_exist:

@@ -21,8 +21,8 @@ def open_store(
 ) -> PostgresStore:
     """Open a database of a server, and bring it to this edgecron's schema.
 
-    A new database gets this `seed`; None is a random one. Only tests give one. With `must_exist`,
-    raises NotFound for a database without our tables.
+    A new database gets this `seed`, by default a random one. Only tests give a seed. With
+    `must_exist`, raises NotFound for a database without our tables.
     """
     store = PostgresStore(url, busy_wait_s=busy_wait_s)
     try:

@@ -117,7 +117,7 @@ _ADDED_BY_2 = """
 def migrate(database: Database, *, now_ms: int, seed: bytes | None = None) -> None:
     """Create the schema in an empty database, or bring an older one up to date.
 
-    A new database gets `seed`; None is a random one. An older database is first copied to a file
+    A new database gets `seed`, by default a random one. An older database is first copied to a file
     beside it. Raises SchemaTooNew for a database of a newer edgecron, and DatabaseUnusable if it
     can't be copied or brought up to date: then it has not changed.
     """

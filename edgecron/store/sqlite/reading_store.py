@@ -28,8 +28,8 @@ def open_as(
 ) -> StoreT:
     """Open a database as this kind of store, and bring it to this edgecron's schema.
 
-    A new database gets this `seed`; None is a random one. Only tests give one. Raises the errors of
-    `Database`.
+    A new database gets this `seed`, by default a random one. Only tests give a seed. Raises the
+    errors of `Database`.
     """
     store = kind(path, busy_wait_s=busy_wait_s, must_exist=must_exist)
     try:
