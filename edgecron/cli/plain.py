@@ -1,17 +1,15 @@
 """The dashboard as lines: the status, then a prompt that takes the commands of the command line.
 
 For screen readers and for terminals that can't move their cursor: it never draws over anything.
-At the prompt it reports each run that has started or ended.
 """
 
 from __future__ import annotations
 
-import select
 import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 
 from edgecron.base.errors import EdgecronError
@@ -19,17 +17,13 @@ from edgecron.base.safetext import clean
 from edgecron.cli import run
 from edgecron.cli.files import read_text
 from edgecron.cli.session import Session
-from edgecron.client.protocol import Client
 from edgecron.model.choices import Status
 from edgecron.model.listing import RunChoice
-from edgecron.model.run import Execution
 from edgecron.tui.own_engine import OwnEngine, start_engine
-from edgecron.views.phrases import error_words, failure_words, status_words
-from edgecron.views.times import distance, near_time, short_duration
+from edgecron.views.phrases import failure_words, status_words
+from edgecron.views.times import distance
 
 _PROMPT = "edgecron> "
-_LOOK_S = 0.5  # between two looks for news
-_NEWEST = 100  # runs that are watched for news
 _MOST_FAILURES = 3
 _LEAVING = ("quit", "exit", "q")
 # They would take the terminal for themselves.
@@ -58,7 +52,6 @@ class PlainDashboard:
     def __init__(self, cli: Session) -> None:
         self._cli = cli
         cli.color = "never"
-        self._news: News | None = News(cli)
         self._engine: OwnEngine | None = None
         self._engine_ends: SimpleQueue[str | None] = SimpleQueue()
 
@@ -70,16 +63,11 @@ class PlainDashboard:
         self._cli.put("type help for the commands, quit to leave")
 
     def ask(self) -> str | None:
-        """Return the next line; None at the end of stdin. Report news before and meanwhile."""
+        """Return the next line; None at the end of stdin."""
         while True:
             try:
-                self._put_news(self._find_news())
+                self._put_end()
                 _write(_PROMPT)
-                while not _has_line():
-                    if news := self._find_news():
-                        _write("\n")
-                        self._put_news(news)
-                        _write(_PROMPT)
                 line = _read_line()
             except KeyboardInterrupt:
                 _write("\n")  # As in shells: forget the line.
@@ -108,8 +96,6 @@ class PlainDashboard:
                 self._do(["help", "--no-pager"])
             case ["help", *rest]:
                 self._do(["help", "--no-pager", *rest])
-            case ["news"]:
-                self._switch_news()
             case ["engine"]:
                 self._switch_engine()
             case [word, *_] if word in _ELSEWHERE:
@@ -119,15 +105,11 @@ class PlainDashboard:
         return True
 
     def close(self) -> None:
-        if self._news is not None:
-            self._news.close()
         if self._engine is not None:
             self._engine.close()
 
     def _do(self, words: Sequence[str]) -> None:
         """Run a command of the command line."""
-        if self._news is not None:
-            self._news.close()  # A command can fork, and no database may be open then.
         with _own_signals():
             run(["--color", "never", *self._cli.given(self._cli.database), *words])
 
@@ -149,27 +131,12 @@ class PlainDashboard:
             return
         self._cli.put("an engine is running and stops with this prompt")
 
-    def _switch_news(self) -> None:
-        if self._news is not None:
-            self._news.close()
-            self._news = None
-        else:
-            self._news = News(self._cli)
-        self._cli.put(f"news is {'off' if self._news is None else 'on'}")
-
-    def _find_news(self) -> list[str]:
-        found = []
-        try:
+    def _put_end(self) -> None:
+        """Report that the engine of this prompt has ended by itself."""
+        with suppress(Empty):
             if (last := self._engine_ends.get_nowait()) is not None:
                 self._engine = None
-                found.append(f"the engine of this prompt has stopped: {last}")
-        except Empty:
-            pass
-        return found if self._news is None else found + self._news.read()
-
-    def _put_news(self, news: list[str]) -> None:
-        for text in news:
-            self._cli.put(text.replace("\n", " "))
+                self._cli.put(f"the engine of this prompt has stopped: {last}".replace("\n", " "))
 
     def _put_failures(self) -> None:
         """Show the failures before the last one, which the status shows."""
@@ -187,72 +154,6 @@ class PlainDashboard:
             self._cli.close()
 
 
-class News:
-    """Reports starts and ends of the newest runs, but not of runs known at first."""
-
-    def __init__(self, cli: Session) -> None:
-        self._cli = cli
-        self._client: Client | None = None
-        self._mark: int | None = None
-        self._known: dict[int, Status] | None = None
-        self._trouble: str | None = None
-
-    def read(self) -> list[str]:
-        """Return a line for each change since the last call."""
-        try:
-            lines = self._find()
-        except EdgecronError as error:
-            self.close()
-            is_told = self._trouble == error.message
-            self._trouble = error.message
-            return [] if is_told else [error_words(error)]
-        if self._trouble is not None:
-            self._trouble = None
-            lines.insert(0, "the database can be read again")
-        return lines
-
-    def close(self) -> None:
-        """Close the database; the next `read` opens it again."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-            self._mark = None  # A new connection counts from the start.
-
-    def _find(self) -> list[str]:
-        if self._client is None:
-            if not self._cli.has_database():
-                return []
-            self._cli.close()
-            self._client = self._cli.opener()(True)
-        mark = self._client.change_mark()
-        if mark == self._mark:
-            return []
-        self._mark = mark
-        runs = self._client.history(limit=_NEWEST)
-        before, self._known = self._known, {run.id: run.status for run in runs}
-        if before is None:
-            return []
-        newest_id = max(before, default=0)
-        return [
-            self._words(run, self._client)
-            for run in reversed(runs)
-            # An unknown run with a lower id is old: newer ones were removed.
-            if (run.id in before or run.id > newest_id)
-            and run.status is not before.get(run.id)
-            and run.status not in (Status.QUEUED, Status.SKIPPED)
-        ]
-
-    def _words(self, run: Execution, client: Client) -> str:
-        zone, now = self._cli.zone(), client.now()
-        start = f"{run.schedule}, run {run.id},"
-        if run.status is Status.RUNNING:
-            return f"{start} started at {near_time(run.started_at or now, zone=zone, now=now)}"
-        why = f" ({failure_words(run)})" if run.error_msg else ""
-        took = "" if run.duration_ms is None else f", {short_duration(run.duration_ms)}"
-        ended = near_time(run.finished_at or now, zone=zone, now=now)
-        return f"{start} ended at {ended}: {status_words(run)}{why}{took}"
-
-
 def _write(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
@@ -264,11 +165,6 @@ def _read_line() -> str:
     if line and not sys.stdin.isatty():
         _write(clean(line.rstrip("\n")) + "\n")
     return line
-
-
-def _has_line() -> bool:
-    """Return whether a line, or the end, can be read; on a terminal, wait for it a moment."""
-    return not sys.stdin.isatty() or bool(select.select([sys.stdin], [], [], _LOOK_S)[0])
 
 
 @contextmanager
