@@ -43,7 +43,7 @@ from edgecron.supervisor.journal import (
 from edgecron.supervisor.link import SupervisorLink
 from edgecron.supervisor.output import load_saved_output
 from edgecron.supervisor.protocol import Phase
-from edgecron.supervisor.run_session import end_left_group, end_unrecorded, is_of_another
+from edgecron.supervisor.run_session import end_left_group, end_unrecorded, has_supervisor
 from edgecron.supervisor.runner import Lease, Runner
 from edgecron.supervisor.state_files import SCARCE, is_key, lock_is_held, lock_path, spool_name
 
@@ -190,10 +190,10 @@ class LocalEngines:
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         if verdict.pid is not None:
-            if not is_of_another(verdict.pid, self._state_dir):
+            if not has_supervisor(verdict.pid):
                 end_left_group(verdict.pid, verdict.start_time)
         elif verdict.reason is Reason.LOST:
-            end_unrecorded(token, state_dir=self._state_dir)
+            end_unrecorded(token)
 
     def end_forgotten(self, tokens: Collection[str]) -> int:
         count = 0

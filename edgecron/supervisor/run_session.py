@@ -19,11 +19,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from edgecron.base.clock import Clock
-from edgecron.base.paths import list_names
 from edgecron.base.values import dataclass
 from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.results import VARIABLE, WITHOUT
-from edgecron.supervisor.state_files import lock_is_held, result_name
+from edgecron.supervisor.state_files import result_name
 
 
 class LeftGroup(StrEnum):
@@ -293,39 +292,45 @@ def find_mark(environment: Mapping[str, str]) -> bytes | None:
     return None
 
 
-def end_unrecorded(token: str, *, state_dir: Path) -> LeftGroup:
+def end_unrecorded(token: str) -> LeftGroup:
     """Kill the process group of a run whose supervisor died before it recorded the start.
 
     The group's main process leads a session and has the name of the run's result file in its
     environment. Call only when the supervisor's lock is free, or this could be the supervisor's own
-    fork. If another state folder has that file and a supervisor, this database is a copy, and the
-    run belongs to the original.
+    fork. If it has a supervisor, this database is a copy, and the run belongs to the original.
     """
     mark = f"/{result_name(token)}".encode()
     for one in list_processes():
         if one.pid != one.session or one.is_zombie:
             continue
         if any(entry.endswith(mark) for entry in _read_marks(one.pid)):
-            is_ours = not is_of_another(one.pid, state_dir)
+            is_ours = not has_supervisor(one.pid)
             return end_left_group(one.pid, one.start_time) if is_ours else LeftGroup.GONE
     return LeftGroup.GONE
 
 
-def is_of_another(pid: int, state_dir: Path) -> bool:
-    """Whether the result file of a run is in another state folder, whose supervisor is alive."""
-    name = f"{VARIABLE}=".encode()
-    mark = next((entry for entry in _read_marks(pid) if entry.startswith(name)), None)
-    if mark is None:
+def has_supervisor(pid: int) -> bool:
+    """Whether a command is a child of a supervisor that is alive, or that can't be ruled out.
+
+    Call it for a run whose supervisor has died. A living one belongs to another database, of which
+    ours is a copy, whatever the command has in its environment.
+    """
+    seen = _read_process(pid)
+    if seen is None or seen.parent <= 1:
         return False
-    folder = Path(os.fsdecode(mark.removeprefix(name))).parent
-    with suppress(OSError):
-        if os.path.samefile(folder, state_dir):
-            return False
-    return any(
-        lock_is_held(folder / name)
-        for name in list_names(folder)
-        if name.startswith("supervisor-") and name.endswith(".lock")
-    )
+    folder = f"/proc/{seen.parent}/fd"
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return False  # Its parent has just ended.
+    except OSError:
+        return True  # The processes of another user are hidden.
+    for name in names:
+        with suppress(OSError):
+            held = os.path.basename(os.readlink(f"{folder}/{name}"))
+            if held.startswith("supervisor-") and ".lock" in held:
+                return True
+    return False
 
 
 def _take_snapshot() -> Snapshot:

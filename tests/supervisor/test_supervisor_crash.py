@@ -142,7 +142,7 @@ def test_that_of_another_user_is_found_where_there_can_be_no_file_for_its_result
     os.kill(bench.link.pid, signal.SIGKILL)
     wait_gone(bench.link.pid)
 
-    ended = end_unrecorded(token, state_dir=tmp_path)
+    ended = end_unrecorded(token)
 
     wait_gone(started.pid)
     assert ended is LeftGroup.ENDED
@@ -169,16 +169,13 @@ def test_a_command_whose_start_was_not_on_record_yet_is_found_and_ended(
     wait_gone(started.pid)
     wait_gone(grandchild)
     assert end_left_group(spared.pid, read_start_time(spared.pid)) is LeftGroup.ENDED
-    assert end_unrecorded("unheard-of", state_dir=tmp_path) is LeftGroup.GONE
+    assert end_unrecorded("unheard-of") is LeftGroup.GONE
     bench.link.close()
 
 
-def test_a_copy_of_a_database_never_ends_runs_of_the_original(tmp_path: Path) -> None:
-    original, copy = tmp_path / "original", tmp_path / "copy"
-    original.mkdir()
+def end_as_a_copy(bench: Bench, token: str, copy: Path) -> None:
+    """Recover a run of another database as its copy does, and check that it is still there."""
     copy.mkdir()
-    bench = Bench(original)
-    token = bench.shell("exec sleep 60")
     started = bench.started(token)
     others = LocalEngines(copy, boot_id=SystemClock().boot_id())
 
@@ -192,6 +189,28 @@ def test_a_copy_of_a_database_never_ends_runs_of_the_original(tmp_path: Path) ->
     os.kill(started.pid, signal.SIGTERM)
     assert bench.ended(token).signal == signal.SIGTERM
     bench.link.close()
+
+
+@pytest.mark.parametrize("line", ["exec sleep 60", "exec env -i sleep 60"])
+def test_a_copy_of_a_database_never_ends_runs_of_the_original(line: str, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+
+    end_as_a_copy(bench, bench.shell(line), tmp_path / "copy")
+
+
+@as_root
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_copy_leaves_a_run_of_another_user_alone(
+    is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a result file in a folder for all state folders, and without any."""
+    folder = tmp_path / "results" if is_there else Path("/proc/none")
+    monkeypatch.setattr(results, "OTHER_USERS_FOLDER", folder)
+    bench = Bench(tmp_path, by=StartBy.FORK)
+    token = bench.shell("exec sleep 60", identity=identity())
+    wait_until_marked(bench.started(token).pid, token)
+
+    end_as_a_copy(bench, token, tmp_path / "copy")
 
 
 @pytest.mark.failure(17)
