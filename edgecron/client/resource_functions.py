@@ -10,10 +10,10 @@ from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.checks import check_range
-from edgecron.base.values import NamedTuple, dataclass
+from edgecron.base.values import NamedTuple, dataclass, names_of, replace
 from edgecron.client.following import BegunRuns, LocalLaterRuns
 from edgecron.formats.option_texts import read_run_options
 from edgecron.model.choices import Cause, Status
@@ -27,11 +27,16 @@ if TYPE_CHECKING:
     from edgecron.client import Client
     from edgecron.formats.document_plan import Document, Step
     from edgecron.model.filters import Filter
+    from edgecron.model.job import Job
+    from edgecron.model.options import Policies
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.simulation import Simulation
     from edgecron.views.busy import WeekHeat
     from edgecron.views.statistics import Tallied
+
+
+V = TypeVar("V", "ScheduleSpec", "Job", "Policies")
 
 
 class View(StrEnum):
@@ -136,8 +141,30 @@ def tallies(
 def edit_once(
     client: Client, *, name: str, schedule: Schedule, spec: ScheduleSpec, origin: str = "http"
 ) -> Schedule | None:
-    """Change a schedule from the revision that was read; null if it was changed since."""
-    return client.edit_once(schedule, spec, origin=origin)
+    """Change a schedule from the revision that was read; null if it was changed since.
+
+    An older client does not know every option. So what it leaves as it read it stays as it is here.
+    """
+    stored = client.schedule(name)
+    if (stored.id, stored.revision) != (schedule.id, schedule.revision):
+        return None
+    read, kept = schedule.spec, stored.spec
+    changed = replace(
+        _changed(kept, read, spec),
+        job=_changed(kept.job, read.job, spec.job),
+        policies=_changed(kept.policies, read.policies, spec.policies),
+    )
+    return client.edit_once(stored, changed, origin=origin)
+
+
+def _changed(kept: V, read: V, wanted: V) -> V:
+    """Return a value with the fields that differ between two others."""
+    fields = {
+        name: getattr(wanted, name)
+        for name in names_of(type(kept))
+        if getattr(wanted, name) != getattr(read, name)
+    }
+    return replace(kept, **fields)
 
 
 def remove(client: Client, *, name: str) -> None:

@@ -108,8 +108,8 @@ class ScheduleChanges(Engines, Schedules):
     ) -> Schedule:
         """Change a schedule. New triggers compute from now; other edits keep the next time.
 
-        Raises Conflict for a new name if other schedules name the old one. `change` is called again
-        if the schedule has changed meanwhile.
+        A change that changes nothing is not written. Raises Conflict for a new name if other
+        schedules name the old one. `change` is called again if the schedule has changed meanwhile.
         """
         for _ in range(TRIES):
             schedule = self.store.get_schedule(name)
@@ -121,7 +121,10 @@ class ScheduleChanges(Engines, Schedules):
     def edit_once(
         self, schedule: Schedule, spec: ScheduleSpec, *, origin: str = "python"
     ) -> Schedule | None:
-        """Change a schedule if it still is as it was read; None if it has changed."""
+        """Change a schedule if it still is as it was read; None if it has changed.
+
+        The same definition is not written again.
+        """
         if not self._edit_once(schedule, spec, origin):
             return None
         self.ring()
@@ -135,6 +138,8 @@ class ScheduleChanges(Engines, Schedules):
         compiled, retiming = self.prepare_edit(schedule, spec, now_ms=now_ms)
         if author is None:
             self.check_definition(schedule, compiled)
+        if retiming is None and compiled.spec == schedule.spec:
+            return True  # An empty revision would be what `undo` takes back.
         return self.store.update_schedule(
             schedule,
             compiled,

@@ -365,14 +365,11 @@ class Undoing:
         return is_same and stored.compiled == self._store.compiled_of(schedule)
 
     def _unchanged(self, schedule: Schedule) -> Conflict:
-        """Make the error for an edit that set the option to its value, or a group's limit."""
-        name, group = schedule.name, schedule.spec.group
+        """Make the error for an edit that an earlier edgecron recorded, though it changed nothing."""
         return Conflict(
-            f"there is nothing to undo: the last edit of schedule {name!r} changed none of its"
-            " options",
-            hint=f"choose a revision: edgecron show {name} --changes"
-            if group is None
-            else f"set the limit of group {group}: edgecron edit {name} --group {group}:N",
+            f"there is nothing to undo: the last edit of schedule {schedule.name!r} changed none of"
+            " its options",
+            hint=f"choose a revision: edgecron show {schedule.name} --changes",
         )
 
     def _pruned(self, schedule: Schedule, which: str) -> NotFound:

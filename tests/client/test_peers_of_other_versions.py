@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from edgecron.base.errors import MalformedCall, NotFound
+from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.client.resources import (
     RESOURCES,
@@ -26,6 +27,7 @@ from edgecron.client.resources import (
     resource_types,
     write_request,
 )
+from edgecron.client.schedule_forms import schedule_fields
 from edgecron.model.choices import Status
 from edgecron.model.options import FORMER_FIELDS
 from edgecron.views.json_objects import execution_object
@@ -161,3 +163,28 @@ def test_a_request_with_an_unknown_choice_is_refused() -> None:
 
     with pytest.raises(MalformedCall, match="deferred"):
         read_arguments(resource_types("history_page"), words={}, query=query, content={})
+
+
+def test_an_edit_by_an_earlier_client_keeps_options_that_it_does_not_know(client: Client) -> None:
+    client.add(make_spec("placed", "@daily", on="web1", retries=2))
+    read = schedule_fields(client.schedule("placed"))
+    for unknown in ("on", "keep_awake"):
+        del read[unknown]  # As a client without these options has read and sends it.
+    spec = {"name": "placed", "kind": "command", "job": ["/bin/true"], "triggers": ["@daily"]}
+    body = {"schedule": read, "spec": {**spec, "priority": 5}, "origin": "cli"}
+    target = "/api/v1/schedules/placed/specification"
+
+    near_answer(client, Request("PUT", target, json.dumps(body).encode()))
+
+    changed = client.schedule("placed").spec.policies
+    assert (changed.on, changed.priority, changed.retries) == ("web1", 5, 0)
+
+
+def test_an_edit_of_another_revision_is_not_carried_out(client: Client) -> None:
+    read = client.schedule("backup")
+    client.edit("backup", lambda spec: replace(spec, description="changed"))
+    asked = resource_types("edit_once")
+
+    found = asked.ask(client, {"name": "backup", "schedule": read, "spec": read.spec})
+
+    assert found is None
