@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
+from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import NotFound, UsageError
+from edgecron.base.errors import Conflict, NotFound, UsageError
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.cli.status import engine_object
@@ -28,6 +29,11 @@ from edgecron.views.phrases import count_words
 from edgecron.views.times import near_time
 
 USAGE = "list | drain NAME | resume NAME"
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from edgecron.client.local import Client
+
 _MOST_RUNS = 10_000  # that are counted
 
 
@@ -59,13 +65,9 @@ def run(cli: Session, args: Namespace) -> int:
 def _list(cli: Session) -> None:
     client = cli.local_client(must_exist=True)
     states = client.engines()
-    choice = RunChoice(statuses=(Status.RUNNING,))
-    running = Counter(run.engine_id for run in client.history(choice=choice, limit=_MOST_RUNS))
+    running = _count_running(client)
     if cli.is_json:
-        cli.put_json(
-            {**engine_object(one), "running": running[one.info.id], "state": _state_of(one)}
-            for one in states
-        )
+        cli.put_json(_object(one, running) for one in states)
         return
     if not states:
         cli.put(f"no engine is running; start one: {cli.command('daemon')}")
@@ -88,6 +90,15 @@ def _list(cli: Session) -> None:
     )
 
 
+def _count_running(client: Client) -> Counter[int | None]:
+    choice = RunChoice(statuses=(Status.RUNNING,))
+    return Counter(run.engine_id for run in client.history(choice=choice, limit=_MOST_RUNS))
+
+
+def _object(state: EngineState, running: Mapping[int | None, int]) -> dict[str, Any]:
+    return {**engine_object(state), "running": running[state.info.id], "state": _state_of(state)}
+
+
 def _load_words(state: EngineState, running: int) -> str:
     most = state.info.max_running
     return str(running) if most is None else f"{running} of {most}"
@@ -108,22 +119,56 @@ def _state_of(state: EngineState) -> str:
 
 def _drain(cli: Session, name: str) -> None:
     client = cli.local_client(must_exist=True)
-    changed = [one for one in _find(cli, name) if client.drain_engine(one.info.id)]
-    words = count_words(len(changed), "engine")
-    cli.say(f"drained {words} of {name}; to undo: {cli.command(f'engine resume {name}')}")
+    found = _find(cli, name)
+    changed = [one for one in found if client.drain_engine(one.info.id)]
+    undo = f"to undo: {cli.command(f'engine resume {name}')}"
+    if changed:
+        cli.say(f"drained {count_words(len(changed), 'engine')} of {name}; {undo}")
+    else:
+        cli.say(f"{_all_words(found, name)} drained already; {undo}")
+    _put_objects(cli, found)
 
 
 def _resume(cli: Session, name: str) -> None:
     client = cli.local_client(must_exist=True)
-    changed = [one for one in _find(cli, name) if client.resume_engine(one.info.id)]
-    cli.say(f"resumed {count_words(len(changed), 'engine')} of {name}")
+    found = _find(cli, name)
+    changed = [one for one in found if client.resume_engine(one.info.id)]
+    if changed:
+        cli.say(f"resumed {count_words(len(changed), 'engine')} of {name}")
+    else:
+        cli.say(f"{_all_words(found, name)} not drained")
+    _put_objects(cli, found)
+
+
+def _all_words(states: list[EngineState], name: str) -> str:
+    verb = "is" if len(states) == 1 else "are"
+    return f"{count_words(len(states), 'engine')} of {name} {verb}"
+
+
+def _put_objects(cli: Session, states: list[EngineState]) -> None:
+    """With --json, print engines as they are now."""
+    if cli.is_json:
+        client, ids = cli.local_client(), {one.info.id for one in states}
+        running = _count_running(client)
+        cli.put_json(_object(one, running) for one in client.engines() if one.info.id in ids)
 
 
 def _find(cli: Session, name: str) -> list[EngineState]:
+    """Find the engines of a machine, or the one of a process id. Raises NotFound and Conflict."""
     states = [one for one in cli.local_client(must_exist=True).engines() if one.is_alive]
-    found = [one for one in states if name in (one.info.name, str(one.info.pid))]
+    found = [one for one in states if one.info.name == name]
+    if found:
+        return found
+    found = [one for one in states if str(one.info.pid) == name]
+    machines = sorted({one.info.name or "" for one in found})
+    if len(found) > 1:
+        raise Conflict(
+            f"{len(found)} engines have the process id {name}: on {' and '.join(machines)}",
+            hint=f"name the machine: {cli.command(f'engine drain {machines[0]}')}",
+        )
     if not found:
         known = sorted({one.info.name for one in states if one.info.name is not None})
-        hint = f"machines with engines: {', '.join(known)}" if known else "no engine is running"
+        start = f"start one: {cli.command('daemon')}"
+        hint = f"machines with engines: {', '.join(known)}" if known else start
         raise NotFound(f"no engine of {name!r} is running", hint=hint)
     return found

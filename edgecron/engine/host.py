@@ -117,6 +117,8 @@ class EngineHost:
             self._closers.append(sleeper.close)
             store = open_store(database, now_ms=clock.now_ms())
             self._closers.append(store.close)
+            if store.leases is not None:
+                store.leases.need_writable()
             store.clock_for(clock)  # From now on, each answer of this connection corrects it.
             if isinstance(database, Path):
                 announcement = CopyAnnouncement(database, uuid=store.uuid, key=identity.key)

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 class Leases(Protocol):
     """Show that engines are running on machines whose kernel can't be asked."""
 
+    def need_writable(self) -> None:
+        """Raise DatabaseUnusable if the server lets this role only read."""
+
     def renew_lease(self, engine_id: int, *, machine: str, lease_ms: int) -> Lease | None:
         """Renew an engine's lease by the store's clock; None if other engines took it for dead.
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from edgecron.base.paths import state_dir
+from edgecron.client import Client
+from edgecron.engine.state_folder import engine_lock_path
 from tests.support.cli import Edgecron
 from tests.support.processes import Daemon
 
@@ -38,7 +42,7 @@ def test_a_drained_engine_takes_nothing_until_it_is_resumed(
     [ran] = edgecron("history", backup, "-n", "1", "--json").json
 
     assert drained.err.startswith(f"drained 1 engine of {HERE}; to undo: ")
-    assert again.err.startswith(f"drained 0 engines of {HERE}")
+    assert again.err.startswith(f"1 engine of {HERE} is drained already; to undo: ")
     assert (engine["state"], engine["machine"], engine["pid"]) == (
         "drained",
         HERE,
@@ -87,6 +91,50 @@ def test_a_schedule_of_another_machine_names_it_while_an_engine_runs_here(
     assert added.err == fired.err == start
     assert f"run 2 is queued, manual: {missing}\n" in shown.out
     assert f"run 2 is queued, manual: {missing}." in why.out
+
+
+def test_json_of_a_drain_shows_the_engines_as_they_are_then(
+    edgecron: Edgecron, daemon: Daemon
+) -> None:
+    drained = edgecron("engine", "drain", str(daemon.process.pid), "--json").json
+    again = edgecron("engine", "drain", HERE, "--json").json
+    resumed = edgecron("engine", "resume", HERE, "--json").json
+    more = edgecron("engine", "resume", HERE)
+
+    assert [one["state"] for one in (*drained, *again, *resumed)] == [
+        "drained",
+        "drained",
+        "running",
+    ]
+    assert more.err == f"1 engine of {HERE} is not drained\n"
+
+
+def test_without_an_engine_the_hint_starts_one(edgecron: Edgecron, backup: str) -> None:
+    said = edgecron("engine", "drain", "web1")
+
+    assert said.err == "error: no engine of 'web1' is running\nhint: start one: edgecron daemon\n"
+
+
+def test_a_process_id_of_two_machines_is_refused_with_their_names(
+    edgecron: Edgecron, daemon: Daemon, database: Path
+) -> None:
+    pid, key = daemon.process.pid, "f" * 16
+    lock = os.open(engine_lock_path(state_dir(database), key), os.O_CREAT | os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with Client(database) as client, client.store.transaction():
+        # As engines of another machine are in a database on a server.
+        client.store.change(
+            """INSERT INTO engines (key, pid, boot_id, queues, version, started_at)
+               VALUES (:key, :pid, 'b', '["command", "command on web9"]', '1', 0)""",
+            {"pid": pid, "key": key},
+        )
+
+    said = edgecron("engine", "drain", str(pid))
+    os.close(lock)
+
+    assert said.code == 1
+    assert f"2 engines have the process id {pid}: on " in said.err
+    assert "web9" in said.err
 
 
 def test_a_name_without_an_engine_is_refused_with_the_known_ones(

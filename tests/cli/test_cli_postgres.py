@@ -266,6 +266,25 @@ def test_a_role_that_can_make_no_tables_is_told_what_to_grant(edgecron: Edgecron
     assert "GRANT CREATE ON DATABASE" in said.err
 
 
+def test_an_engine_with_a_role_that_only_reads_ends_with_the_reason(
+    edgecron: Edgecron, url: str
+) -> None:
+    role = f"reader_{os.getpid()}"
+    edgecron("add", "job", "--every", "1h", "--", "true")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            f"""CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA edgecron TO {role};
+                GRANT SELECT ON ALL TABLES IN SCHEMA edgecron TO {role}""".encode()
+        )
+
+    named = url.replace("postgres:geheim@", f"{role}@")
+    seen = edgecron("--db", named, "list")
+    said = edgecron("--db", named, "daemon")
+
+    assert (seen.code, said.code) == (0, 5)
+    assert "lets this role only read" in said.err
+
+
 @pytest.mark.parametrize(
     "given",
     [
