@@ -365,7 +365,7 @@ class Undoing:
         return is_same and stored.compiled == self._store.compiled_of(schedule)
 
     def _unchanged(self, schedule: Schedule) -> Conflict:
-        """Make the error for an edit that an earlier edgecron recorded, though it changed nothing."""
+        """Make the error for an edit that changed nothing, as an earlier edgecron recorded."""
         return Conflict(
             f"there is nothing to undo: the last edit of schedule {schedule.name!r} changed none of"
             " its options",

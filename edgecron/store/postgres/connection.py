@@ -142,14 +142,6 @@ class ServerDatabase(OwnConnection):
         """The change mark, of a count of all transactions that have written."""
         return changes - self._own_changes
 
-    def need_writable(self) -> None:
-        """Raise DatabaseUnusable if this role can only read."""
-        if self.row("SELECT has_table_privilege('engines', 'INSERT')") != (True,):
-            raise DatabaseUnusable(
-                f"database {self.place} lets this role only read",
-                hint="an engine needs a role that can write; see: edgecron help postgres",
-            )
-
     # The server's clock.
 
     def clock_for(self, own: Clock) -> ServerTime:

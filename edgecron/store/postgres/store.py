@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgecron.base.errors import DatabaseUnusable
 from edgecron.base.paths import files_of_server
 from edgecron.store.contract import Lease
 from edgecron.store.postgres.connection import ServerDatabase
@@ -43,6 +44,14 @@ class PostgresStore(ServerDatabase, Writes):
     def leases(self) -> PostgresStore:
         """The leases of engines on several machines: this store keeps them."""
         return self
+
+    def need_writable(self) -> None:
+        """Raise DatabaseUnusable if this role can only read."""
+        if self.row("SELECT has_table_privilege('engines', 'INSERT')") != (True,):
+            raise DatabaseUnusable(
+                f"database {self.place} lets this role only read",
+                hint="an engine needs a role that can write; see: edgecron help postgres",
+            )
 
     def renew_lease(self, engine_id: int, *, machine: str, lease_ms: int) -> Lease | None:
         """Renew an engine's lease by the server's clock; None if other engines took it for dead.
