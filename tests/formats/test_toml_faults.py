@@ -26,17 +26,17 @@ def fault_of(text: str) -> Fault:
         ("every = 1h  # x", "neither a number nor", 'put it in quotes: every = "1h"'),
         ("every = hello", "a text has no quotes", 'put it in quotes: every = "hello"'),
         ("every = a'b", "a text has no quotes", 'put text in quotes: timeout = "1h"'),
-        ('every == "1h"', "= is written twice", 'did you mean every = "1h"?'),
-        ("retries = 03", "the number 03 begins with 0", "did you mean retries = 3?"),
+        ('every == "1h"', "= is written twice", "write a single ="),
+        ("retries = 03", "a number begins with 0", "remove this 0"),
         ("every =", "a value is missing", 'for example: timeout = "1h"'),
         ("every = # none", "a value is missing", 'for example: timeout = "1h"'),
         ('every "1h"', "= is missing after a key", 'for example: timeout = "1h"'),
         ('every: "1h"', "a colon stands in place of =", 'for example: timeout = "1h"'),
-        ('every = "1h', "no closing quote in its line", 'close the quote: every = "1h"'),
+        ('every = "1h', "no closing quote in its line", "put a quote at the end"),
         ("every = '1h", "has no closing quote", "look for the quote that opens it, and close it"),
         ('shell = """x', "has no closing quote", "look for the quote that opens it, and close it"),
-        ("enabled = True", "True is not a value", "did you mean enabled = true?"),
-        ("enabled = off", "off is not a value", "did you mean enabled = false?"),
+        ("enabled = True", "neither true nor false", "write true or false"),
+        ("enabled = off", "neither true nor false", "write true or false"),
         ('every = "1h" x', "more text follows after a value", "begin a new line after each value"),
         ('every = "1h" // x', "a comment begins with //", "write # before a comment"),
         ("// x", "a comment begins with //", "write # before a comment"),
@@ -47,9 +47,9 @@ def fault_of(text: str) -> Fault:
         ("env = {", "lacks a comma or its closing }", "put a comma between two pairs"),
         ('env = { A = "x"', "lacks a comma or its closing }", "put a comma between two pairs"),
         ('env = { A = "x", }', "a comma stands before }", "remove this comma"),
-        ("[schedules.b", "a heading has no closing ]", "close it: [schedules.b]"),
-        ("[schedules.b c]", "a name that needs quotes", "use letters from a to z"),
-        ("[schedules.ä]", "a name that needs quotes", "use letters from a to z"),
+        ("[schedules.b", "a heading has no closing ]", "write it as [schedules.NAME]"),
+        ("[schedules.b c]", "a name that needs quotes", "write it as [schedules.NAME]"),
+        ("[schedules.ä]", "a name that needs quotes", "write it as [schedules.NAME]"),
         ("[schedules.b]]", "more text follows after a heading", "begin a new line after it"),
         ("[schedules.a]", "a table or key is given twice", "remove one of them"),
     ],
@@ -62,11 +62,10 @@ def test_a_fault_is_explained_with_its_own_hint(line: str, words: str, hint: str
     assert (fault.hint or "").startswith(hint)
 
 
-@pytest.mark.parametrize("line", ["every = 1h", "enabled = yes", 'cwd = "x', "[schedules.b"])
-def test_a_line_of_a_hint_is_toml(line: str) -> None:
-    hint = fault_of(f"{HEAD}{line}\n").hint or ""
+def test_a_line_of_a_hint_is_toml() -> None:
+    hint = fault_of(f"{HEAD}every = 1h\n").hint or ""
 
-    tomllib.loads(hint.partition(": ")[2] or hint.removeprefix("did you mean ").rstrip("?"))
+    tomllib.loads(hint.partition(": ")[2])
 
 
 def test_json_is_recognised() -> None:
