@@ -6,7 +6,7 @@ runners.py        all runners of an engine    events.py         reports to its h
 loop.py           run(): step and sleep       sleep.py          timers and watched descriptors
 recovery.py       take over from the dead     other_engines.py  who is alive, adopt, ring
 clock_watch.py    clocks and zones            retiming.py       correct stored times
-conditions.py     what waiting runs need      while_runs.py     what active runs need
+conditions.py     what waiting runs need, and active runs with --while
 presence.py       settings and own row        state_folder.py   locks and doorbells
 upkeep.py         progress, history, notices  watchdog.py       the service manager
 host.py           all that an engine needs

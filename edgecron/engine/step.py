@@ -16,7 +16,7 @@ from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.base.zones import one_local_zone
 from edgecron.engine.claim import Claimer, Core, ScheduleCache
 from edgecron.engine.clock_watch import ClockWatch
-from edgecron.engine.conditions import ConditionWatch, NoReports, Reports
+from edgecron.engine.conditions import ConditionWatch, NoReports, Reports, WhileRuns
 from edgecron.engine.events import EventKind, EventReporter, Report
 from edgecron.engine.finish import HOLD_MS, Finishing
 from edgecron.engine.fire import CHUNK, FIRST_CHUNK, Firing
@@ -30,7 +30,6 @@ from edgecron.model.engine import Offers, queues_at
 from edgecron.model.machine_conditions import Machine
 
 if TYPE_CHECKING:
-    from edgecron.engine.while_runs import WhileRuns
     from edgecron.store.contract import Lease
     from edgecron.store.protocol import Store
 
@@ -127,7 +126,9 @@ class Engine:
         self._last_hold = Hold.ALL  # what the last look at the clock said
         self._is_draining = False
         self._has_replaced = False  # ends may have been recorded whose follow-ups replace runs
-        self._while_runs: WhileRuns | None = None
+        self._while_runs = WhileRuns(
+            self.conditions, store=store, clock=clock, runners=runners, events=self.events
+        )
         self._change_mark = -1
         self._has_lost_lease = False
         self._has_ended_forgotten = False  # runs of this machine's former engines
@@ -200,7 +201,7 @@ class Engine:
         has_waits = self.conditions.has_waits or bool(self.runners.answers)
         has_news = has_waits and self.conditions.take_news()
         if self.runners.has_watched:
-            self._watch_runs().look(has_news=has_news)
+            self._while_runs.look(has_news=has_news)
         if self._may_claim():
             has_woken = has_waits and self.conditions.wake_runs(self._claimer.open_queues())
             has_filled = has_filled and not recovered.has_queued and not has_woken
@@ -258,14 +259,6 @@ class Engine:
             self.runners.own.is_recorded = False  # in the new row of this engine
             self.recovery.leave_lost_runs(self.settings.on_lost)
         return lease
-
-    def _watch_runs(self) -> WhileRuns:
-        if self._while_runs is None:
-            # Not at the top: an engine without such runs does not load it.
-            from edgecron.engine.while_runs import WhileRuns
-
-            self._while_runs = WhileRuns(self._core, self.conditions)
-        return self._while_runs
 
     def _write_ends(self) -> tuple[int, bool]:
         """Record the collected ends; how many, and whether queued runs got their places."""
@@ -343,7 +336,7 @@ class Engine:
             self.runners.wake_ms,
             self._clock_watch.wake_ms,
             self.conditions.wake_ms if self.conditions.has_waits else None,
-            None if self._while_runs is None else self._while_runs.wake_ms,
+            self._while_runs.wake_ms,
             self._upkeep.wake_ms,
             self._claimer.wait_ms(),
         )
