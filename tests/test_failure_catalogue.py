@@ -115,6 +115,7 @@ ROWS = {
     86: "a foreign program keeps rows of the server locked",
     87: "clocks of two machines differ by minutes",
     88: "a pooler gives each transaction another connection",
+    89: "an engine starts on a machine whose runs others took over",
 }
 
 NOT_CARRIED: dict[int, str] = {}

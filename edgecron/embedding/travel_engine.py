@@ -267,9 +267,13 @@ class _NoOthers:
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """There was no process."""
 
-    def end_forgotten(self, tokens: Collection[str]) -> int:
+    def find_unattended(self) -> dict[str, list[str]]:
         """No other engine was here before."""
-        return 0
+        return {}
+
+    def end_forgotten(self, supervisor_id: str, tokens: Sequence[str]) -> bool:
+        """No other engine was here before."""
+        return False
 
     def forget_engine(self, key: str) -> None:
         """It has no files."""

@@ -108,8 +108,11 @@ class OtherEngines(Protocol):
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """End an interrupted run if it is still the process that was started."""
 
-    def end_forgotten(self, tokens: Collection[str]) -> int:
-        """End commands of supervisors without an engine, except these tokens; how many."""
+    def find_unattended(self) -> dict[str, list[str]]:
+        """Find the tokens that each living supervisor without an engine has."""
+
+    def end_forgotten(self, supervisor_id: str, tokens: Sequence[str]) -> bool:
+        """End commands of a supervisor; False if it does not answer."""
 
     def forget_engine(self, key: str) -> None:
         """Remove the files of a dead engine."""
@@ -195,25 +198,29 @@ class LocalEngines:
         elif verdict.reason is Reason.LOST:
             end_unrecorded(token)
 
-    def end_forgotten(self, tokens: Collection[str]) -> int:
-        count = 0
+    def find_unattended(self) -> dict[str, list[str]]:
+        found = {}
         for name in list_names(self._state_dir):
             supervisor_id = name.removeprefix("supervisor-").removesuffix(".lock")
             if name != f"supervisor-{supervisor_id}.lock" or not self.supervisor_is_alive(
                 supervisor_id
             ):
                 continue
-            with (
-                suppress(SupervisorUnavailable),
-                Control(self._state_dir, supervisor_id, timeout_s=_TIMEOUT_S) as control,
-            ):
+            with suppress(SupervisorUnavailable), self._control(supervisor_id) as control:
                 state = control.status()
-                known = [*(one.token for one in state.running), *state.waiting]
-                lost = [token for token in known if token not in tokens]
-                if lost and not state.has_engine:
-                    control.cancel(lost)
-                    count += len(lost)
-        return count
+                if not state.has_engine:
+                    known = [*(one.token for one in state.running), *state.waiting]
+                    found[supervisor_id] = known
+        return found
+
+    def end_forgotten(self, supervisor_id: str, tokens: Sequence[str]) -> bool:
+        with suppress(SupervisorUnavailable), self._control(supervisor_id) as control:
+            control.cancel(tokens)
+            return True
+        return False
+
+    def _control(self, supervisor_id: str) -> Control:
+        return Control(self._state_dir, supervisor_id, timeout_s=_TIMEOUT_S)
 
     def forget_engine(self, key: str) -> None:
         (self._state_dir / f"engine-{key}.fifo").unlink(missing_ok=True)

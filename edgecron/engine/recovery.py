@@ -189,8 +189,16 @@ class Recovery:
 
     def end_forgotten_runs(self) -> None:
         """End commands of former engines of this machine whose runs others have ended."""
-        tokens = {row.lease_token for row in self._store.find_running()}
-        count = self._others.end_forgotten(tokens)
+        unattended = self._others.find_unattended()
+        if not unattended:
+            return
+        # After the supervisors: a run that starts between the two answers has a row.
+        running = {row.lease_token for row in self._store.find_running()}
+        count = 0
+        for supervisor_id, tokens in unattended.items():
+            lost = [token for token in tokens if token not in running]
+            if lost and self._others.end_forgotten(supervisor_id, lost):
+                count += len(lost)
         if count:
             details: dict[str, object] = {"runs": count, "on_lost": OnLost.END.value}
             self._events.report(EventKind.TAKEN_OVER, details=details)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -64,11 +64,12 @@ class Machine:
         *,
         on_lost: OnLost = OnLost.END,
         labels: tuple[str, ...] = (),
+        world: World | None = None,
     ) -> None:
         from edgecron.store.postgres.store import open_store
 
         self.name = name
-        self.world = World(folder / name, random=Random(0), start_ms=START_MS)
+        self.world = world or World(folder / name, random=Random(0), start_ms=START_MS)
         self.events: list[Event] = []
         self.store = open_store(url, now_ms=START_MS)
         key = f"engine-{name}"
@@ -96,9 +97,11 @@ class Machine:
             [(compiled, retiming)], boot_id="boot-1", origin="test", now_ms=now_ms
         )
 
-    def place(self, schedule: Schedule, *, on: str) -> None:
-        """Change on which machine a schedule runs."""
-        spec = replace(schedule.spec, policies=replace(schedule.spec.policies, on=on))
+    def place(self, schedule: Schedule, *, on: str, trigger: str | None = None) -> None:
+        """Change on which machine a schedule runs, and its trigger."""
+        triggers = schedule.spec.triggers if trigger is None else (trigger,)
+        policies = replace(schedule.spec.policies, on=on)
+        spec = replace(schedule.spec, policies=policies, triggers=triggers)
         now_ms = self.world.clock.now_ms()
         compiled = compile_spec(spec, seed=self.store.seed, made_at=from_ms(now_ms))
         self.store.update_schedule(
@@ -247,6 +250,41 @@ def test_it_can_leave_them_and_writes_nothing(url: str, tmp_path: Path, second: 
 
     assert first.statuses("sync") == ["interrupted:lost"]
     first.store.close()
+
+
+class _Meanwhile(World):
+    """A world in which something happens once, as an engine asks about the others."""
+
+    happens: Callable[[], object] | None = None
+
+    def let_others_ask(self, key: str) -> None:
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            happens()
+        super().let_others_ask(key)
+
+
+@pytest.mark.failure(89)
+def test_a_run_that_starts_while_an_engine_looks_for_forgotten_ones_goes_on(
+    url: str, tmp_path: Path
+) -> None:
+    world = _Meanwhile(tmp_path / "first", random=Random(0), start_ms=START_MS)
+    first = Machine("first", url, tmp_path, world=world)
+    first.add("sync", "every 1h", lasts_s=300)
+    first.after_s(1)
+    again = Machine("again", url, tmp_path, world=world)
+
+    def fire_and_die() -> None:
+        first.after_s(3600)
+        world.lose_engine("engine-first")
+
+    world.happens = fire_and_die
+    again.after_s(1)
+
+    assert world.happens is None
+    assert (again.live_bodies(), again.statuses("sync")) == (1, ["running"])
+    first.store.close()
+    again.store.close()
 
 
 def test_a_machine_taken_for_dead_claims_nothing_until_it_registers_again(
@@ -436,6 +474,22 @@ def test_a_boot_schedule_from_another_machine_waits_for_a_boot(
     second.world.clock.advance_ms(MINUTE_S * 1000)
     first.world.clock.advance_ms(MINUTE_S * 1000)
     first.add("warm-up", "on boot", on=on)
+    second.after_s(1)
+
+    assert second.statuses("warm-up") == []
+
+
+@pytest.mark.parametrize(("trigger", "on"), [("on boot", "first"), ("every 1h", "second")])
+def test_an_edit_from_another_machine_makes_no_boot_of_an_earlier_one(
+    first: Machine, second: Machine, trigger: str, on: str
+) -> None:
+    first.add("warm-up", trigger, on=on)
+    for machine in (first, second):
+        machine.world.clock.advance_ms(MINUTE_S * 1000)
+    second.world.clock.reboot()
+    for machine in (first, second):
+        machine.world.clock.advance_ms(MINUTE_S * 1000)
+    first.place(first.store.get_schedule("warm-up"), on="second", trigger="on boot")
     second.after_s(1)
 
     assert second.statuses("warm-up") == []

@@ -309,9 +309,20 @@ class SimEngines:
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """The bodies of a dead supervisor end with it: see `World.kill_supervisor`."""
 
-    def end_forgotten(self, tokens: Collection[str]) -> int:
-        """Virtual supervisors forget no run."""
-        return 0
+    def find_unattended(self) -> dict[str, list[str]]:
+        now_ms, found = self._world.clock.now_ms(), {}
+        for key, one in sorted(self._world.supervisors.items()):
+            if self._world.is_alive(one) and one.engine_key is None:
+                live = [body.token for body in one.live(now_ms)]
+                found[key] = [*live, *one.waiting, *one.reserve]
+        self._world.let_others_ask(self._key)
+        return found
+
+    def end_forgotten(self, supervisor_id: str, tokens: Sequence[str]) -> bool:
+        for token in tokens:
+            now_ms = self._world.clock.now_ms()
+            self._world.supervisors[supervisor_id].end(token, Reason.REQUEST, now_ms)
+        return True
 
     def forget_engine(self, key: str) -> None:
         assert key not in self._world.engines

@@ -6,6 +6,7 @@ import pytest
 
 from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
+from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import NextFire
 from edgecron.planning.times import compile_spec
 from tests.store.store_bench import Bench, OpenStore
@@ -396,6 +397,31 @@ def test_a_boot_before_a_schedule_was_added_is_not_its_boot(bench: Bench) -> Non
     ]
 
     assert found == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "before", [make_spec("backup", "@daily"), make_spec("backup", "on boot", on="there")]
+)
+def test_a_boot_before_an_edit_made_the_schedule_is_not_its_boot(
+    bench: Bench, before: ScheduleSpec
+) -> None:
+    bench.add(before)
+    edited_ms = bench.now + 60_000
+    compiled = compile_spec(
+        make_spec("backup", "on boot"), seed=bench.store.seed, made_at=from_ms(bench.now)
+    )
+    for at_ms in (edited_ms, edited_ms + 60_000):
+        assert bench.store.update_schedule(
+            bench.store.get_schedule("backup"), compiled, retiming=None,
+            boot_id="here", origin="test", now_ms=at_ms,
+        )  # fmt: skip
+
+    found = [
+        len(bench.store.find_boot_due(("command",), boot_id="there", booted_ms=booted_ms))
+        for booted_ms in (bench.now, edited_ms - 1, edited_ms, edited_ms + 90_000)
+    ]
+
+    assert found == [0, 0, 1, 1]
 
 
 def test_two_engines_decide_a_boot_once(make_store: OpenStore, clock: FakeClock) -> None:

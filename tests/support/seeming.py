@@ -195,9 +195,13 @@ class SeemingEngines:
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """What ran ended with the machine."""
 
-    def end_forgotten(self, tokens: Collection[str]) -> int:
+    def find_unattended(self) -> dict[str, list[str]]:
         """No other engine was here before."""
-        return 0
+        return {}
+
+    def end_forgotten(self, supervisor_id: str, tokens: Sequence[str]) -> bool:
+        """No other engine was here before."""
+        return False
 
     def forget_engine(self, key: str) -> None:
         """They have no files."""

@@ -74,6 +74,17 @@ def has_priority_due(database: Connection, queues: tuple[str, ...], *, now_ms: i
     )
 
 
+# Whether an `on boot` schedule was one in this queue at the boot. Retention keeps no definition of
+# long ago.
+_WAS_SO = """coalesce(
+    (SELECT r.snapshot ->> 'queue' = schedules.queue
+         AND instr(r.snapshot ->> 'triggers', '"on boot"') > 0
+     FROM schedule_revisions AS r
+     WHERE r.schedule_id = schedules.id AND r.at <= :booted AND json_valid(r.snapshot)
+     ORDER BY r.revision DESC LIMIT 1),
+    created_at <= :booted)"""
+
+
 def find_boot_due(
     database: Connection,
     queues: tuple[str, ...],
@@ -84,7 +95,8 @@ def find_boot_due(
 ) -> list[tuple[int, int]]:
     """Return (id, revision) of enabled `on boot` schedules that this boot has not decided.
 
-    With `booted_ms`, only those that were added before: another machine has added the others.
+    With `booted_ms`, only those that were so then, in this queue: another machine has added or
+    edited the others since.
     """
     found: list[tuple[int, int]] = []
     for queue in queues:
@@ -93,7 +105,7 @@ def find_boot_due(
             f"""SELECT id, revision FROM schedules
                WHERE on_boot AND enabled AND deleted_at IS NULL AND boot_decided IS NOT :boot
                    AND queue = :queue AND trigger_error IS NULL
-                   AND (:booted IS NULL OR created_at <= :booted) {offered}""",
+                   AND (:booted IS NULL OR {_WAS_SO}) {offered}""",
             {"boot": boot_id, "queue": queue, "booted": booted_ms, **values},
         )
     return sorted(found)
