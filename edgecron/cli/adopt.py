@@ -75,7 +75,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(schedule_object(schedule) for schedule in adopted)
     show_mail_rules(cli, mail_rules)
     if adopted:
-        cli.warn_without_engine(client)
+        cli.warn_without_engine(client, *adopted)
     return 0
 
 

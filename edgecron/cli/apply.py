@@ -119,7 +119,7 @@ def run(cli: Session, args: Namespace) -> int:
             _put_kept(cli, steps)
             _warn_of_times(cli, client, steps)
             warn_of_missing(cli, [wanted.spec for wanted in document.wanted])
-        cli.warn_without_engine(client)
+        cli.warn_without_engine(client, *changed)
         _remember(cli, content, document, origin, is_pruned=args.prune)
     return 0
 

@@ -130,7 +130,7 @@ def run(cli: Session, args: Namespace) -> int:
         part_from_cron(cli, args, content, entries)
     show_mail_rules(cli, crontab.mail_rules)
     if done.added:
-        cli.warn_without_engine(cli.client())
+        cli.warn_without_engine(cli.client(), *done.added)
     return 0
 
 

@@ -386,10 +386,10 @@ class Session(Output):
         except KeyError:
             return f"'#{uid}'"
 
-    def warn_without_engine(self, client: Client, schedule: Schedule | None = None) -> None:
-        """Warn if no engine is running for a schedule, and say what to start.
+    def warn_without_engine(self, client: Client, *schedules: Schedule) -> None:
+        """Warn if no engine is running for schedules, and say what to start.
 
-        None stands for a schedule of commands.
+        Without a schedule, warn as for one of commands that any machine runs.
         """
         from edgecron.client.engine_words import (
             absence_advice,
@@ -398,10 +398,14 @@ class Session(Output):
             stalled_words,
         )
 
-        states = find_living(client, schedule)
-        if not states and schedule is not None:
-            self.warn(absence_advice(self, schedule, zone=self.zone(), now=client.now()))
-        elif not states:
-            self.warn(missing_advice(self, COMMAND_QUEUE))
-        elif all(state.is_stalled for state in states):
-            self.warn(f"{stalled_words(states)}; see: {self.command('doctor')}")
+        said = []
+        for schedule in {one.spec.placed_queue: one for one in schedules}.values() or (None,):
+            states = find_living(client, schedule)
+            if not states and schedule is not None:
+                said.append(absence_advice(self, schedule, zone=self.zone(), now=client.now()))
+            elif not states:
+                said.append(missing_advice(self, COMMAND_QUEUE))
+            elif all(state.is_stalled for state in states):
+                said.append(f"{stalled_words(states)}; see: {self.command('doctor')}")
+        for words in dict.fromkeys(said):
+            self.warn(words)

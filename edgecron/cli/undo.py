@@ -94,8 +94,9 @@ def run(cli: Session, args: Namespace) -> int:
         for undo in done:
             if undo.is_removed or any(_is_switch_off(one) for one in undo.changes):
                 warn_of_original(cli, undo.schedule, local.past_id(undo.schedule))
-    if not all(undo.is_removed for undo in done):
-        cli.warn_without_engine(client)
+    left = [client.schedule(undo.schedule) for undo in done if not undo.is_removed]
+    if left:
+        cli.warn_without_engine(client, *left)
     return 0
 
 

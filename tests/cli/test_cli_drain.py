@@ -137,6 +137,35 @@ def test_a_process_id_of_two_machines_is_refused_with_their_names(
     assert "web9" in said.err
 
 
+def test_files_and_undo_name_the_machines_that_their_schedules_miss(
+    edgecron: Edgecron, daemon: Daemon, tmp_path: Path
+) -> None:
+    document = tmp_path / "schedules.toml"
+    document.write_text(
+        "".join(
+            f'[schedules.{name}]\nevery = "1h"\ncommand = ["true"]\non = "{on}"\n'
+            for name, on in (
+                ("far", "web1"),
+                ("too", "web1"),
+                ("here", "any"),
+                ("ssd", "label:ssd"),
+            )
+        )
+    )
+
+    applied = edgecron("apply", str(document))
+    again = edgecron("apply", str(document))
+    edgecron("rm", "far", "--yes")
+    undone = edgecron("undo", "--yes")
+
+    web1 = "warning: no engine of web1 is running; start one on web1: edgecron daemon\n"
+    assert applied.err.count("warning: no engine") == 2
+    assert web1 in applied.err
+    assert "no engine with the label ssd is running" in applied.err
+    assert "warning" not in again.err
+    assert undone.err.endswith(web1)
+
+
 def test_a_name_without_an_engine_is_refused_with_the_known_ones(
     edgecron: Edgecron, daemon: Daemon
 ) -> None:
