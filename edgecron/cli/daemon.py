@@ -47,7 +47,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecron.base.checks import check_name
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import UsageError
 from edgecron.base.files import read_token
@@ -69,6 +68,7 @@ from edgecron.engine.presence import EngineSettings
 from edgecron.engine.watchdog import SOCKET, Watchdog, take_service_watchdog
 from edgecron.formats.config_values import retention_values
 from edgecron.model.choices import OnLost, OnShutdown
+from edgecron.model.engine import check_label
 from edgecron.planning.retention import Retention
 from edgecron.views.phrases import count_words, is_overdue
 from edgecron.views.times import distance, near_time
@@ -187,7 +187,7 @@ def _serve(cli: Session, args: Namespace) -> int:
 
 def _labels(cli: Session, args: Namespace) -> tuple[str, ...]:
     for label in args.label or ():
-        check_name(label, what="--label")
+        check_label(label, what="--label")
     return tuple(args.label or cli.setting("daemon.labels"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
@@ -22,7 +22,7 @@ from edgecron.embedding.events import RunEvent, log_end, wants_of
 from edgecron.embedding.processes import is_child, is_interactive, process_part
 from edgecron.embedding.subscriptions import EventStream, Subscribers, Subscription
 from edgecron.model.choices import COMMAND_QUEUE, OnShutdown
-from edgecron.model.engine import queues_at
+from edgecron.model.engine import check_label, queues_at
 from edgecron.planning.retention import Retention
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Scheduler(Adding):
       The default is the name of the file or database.
     - `timezone`: for times that name no zone (default: UTC).
     - `max_running`: runs at the same time (default: 4 per core, at least 8).
+    - `labels` of this machine: schedules with `on="label:berlin"` run on machines with that label.
     - `commands`: False leaves commands to other engines; this engine runs only its own functions.
     - `on_shutdown`, `shutdown_timeout`: when the engine stops, it waits up to `shutdown_timeout`
       seconds for functions. It then asks them to stop and cancels coroutines. Commands continue,
@@ -73,8 +74,8 @@ class Scheduler(Adding):
     fork, the child has no engine until it starts its own.
     """
 
-    # Ten parameters, each by its name: a program gives one or two. A value that holds several would
-    # be one more name to import, and to find in help.
+    # Eleven parameters, each by its name: a program gives one or two. A value that holds several
+    # would be one more name to import, and to find in help.
     def __init__(
         self,
         database: str | Location | None = None,
@@ -82,6 +83,7 @@ class Scheduler(Adding):
         name: str | None = None,
         timezone: str | None = None,
         max_running: int | None = None,
+        labels: Sequence[str] = (),
         commands: bool = True,
         on_shutdown: str | OnShutdown = OnShutdown.LEAVE,
         shutdown_timeout: float = 10.0,
@@ -111,6 +113,13 @@ class Scheduler(Adding):
             expected="a whole number or None", hint="such as max_running=8",
         )  # fmt: skip
         check_range("max_running", max_running, 1, _MOST_RUNNING)
+        check_type(
+            "labels", labels, list, tuple,
+            expected="a list of names", hint="such as labels=['berlin']",
+        )  # fmt: skip
+        for label in labels:
+            check_label(label, what="a label")
+        self._labels = tuple(labels)
         self._max_running = max_running
         if on_shutdown not in tuple(OnShutdown):
             known = ", ".join(OnShutdown)
@@ -383,6 +392,7 @@ class Scheduler(Adding):
         self.keep_declared()
         settings = EngineSettings(
             queues=self._queues,
+            labels=self._labels,
             max_running=self._max_running,
             retention=self._retention or Retention(),
             on_shutdown=self._on_shutdown,
@@ -431,7 +441,7 @@ class Scheduler(Adding):
         return self._loops.is_here()
 
     def _serves(self, queue: str) -> bool:
-        here = queues_at(self._queues, machine=os.uname().nodename, labels=())
+        here = queues_at(self._queues, machine=os.uname().nodename, labels=self._labels)
         return self.is_running and queue in here
 
     def _report(self, event: Event) -> None:

@@ -13,7 +13,6 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from edgecron.base.checks import check_name
 from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.base.paths import ServerUrl, read_location, resolve_path
 from edgecron.base.units import parse_size
@@ -24,6 +23,7 @@ from edgecron.formats.document_writing import value_text
 from edgecron.formats.option_texts import read_list, read_option
 from edgecron.formats.value_texts import read_choice, read_count, read_duration_ms
 from edgecron.model.choices import Alert, OnLost, OnShutdown
+from edgecron.model.engine import check_label
 from edgecron.model.options import DEFAULTABLE, FORMER_NAMES, LISTS, NONE, Option, OptionType, Part
 
 Text = str | tuple[str, ...]
@@ -143,7 +143,7 @@ def _read_theme(text: str, what: str) -> str:
 
 
 def _read_label(text: str, what: str) -> str:
-    check_name(text, what=what)
+    check_label(text, what=what)
     return text
 
 

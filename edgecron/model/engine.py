@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Set
 from datetime import datetime
 
-from edgecron.base.checks import is_name
+from edgecron.base.checks import check_name, is_name
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import dataclass
 
@@ -40,6 +40,15 @@ def check_placement(text: str, *, what: str) -> None:
         raise InvalidInput(
             f"{what} is {text[:120]!r}, expected any, the name of a machine, or label:SITE",
             hint="for example: web1, or label:berlin",
+        )
+
+
+def check_label(text: str, *, what: str) -> None:
+    """Raise InvalidInput unless a text can be a label of a machine."""
+    check_name(text, what=what)
+    if text in (ANYWHERE, EACH):
+        raise InvalidInput(
+            f"{what} is {text!r}, which --on reserves for itself", hint="for example: berlin"
         )
 
 

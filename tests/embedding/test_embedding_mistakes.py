@@ -37,6 +37,8 @@ def said_by(caught: pytest.ExceptionInfo[EdgecronError]) -> str:
         ({"max_running": 0}, "max_running is 0, expected 1 to 1000000 [for example: 1]"),
         ({"max_running": "3"}, "max_running is '3', expected a whole number or None [such as"),
         ({"max_running": True}, "max_running is True, expected a whole number or None"),
+        ({"labels": "berlin"}, "labels is 'berlin', expected a list of names [such as labels="),
+        ({"labels": ["each"]}, "a label is 'each', which --on reserves for itself [for example"),
         ({"on_shutdown": "x"}, "on_shutdown is 'x', expected one of leave, wait, stop [such as"),
         ({"commands": "no"}, "commands is 'no', expected True or False [such as commands=True]"),
         ({"shutdown_timeout": "x"}, "shutdown_timeout is 'x', expected seconds [such as"),
