@@ -5,8 +5,9 @@
     python3 packaging/version.py check --tag v1.2.3    nothing, or why that must not be released
     python3 packaging/version.py prepare 1.2.3     write it down, with today's date
 
-`__built__` beside the version is the day of the release, and the day that CHANGELOG.md has: a clock
-that says less can't be right. Needs nothing but Python.
+Until a release, CHANGELOG.md has its section as `## [Unreleased]`, or as `## [1.2.3] - unreleased`
+once the version is chosen; `prepare` puts the day there. `__built__` beside the version is the same
+day: a clock that says less can't be right. Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 UNRELEASED = "Unreleased"
+NO_DAY = "unreleased"
 _VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
 _LITERAL = '^{name} = "(.*)"$'
 _HEADING = re.compile(r"^## \[(?P<name>[^\]]+)\](?: - (?P<day>\S+))?$", re.MULTILINE)
@@ -32,7 +34,7 @@ class Unreleasable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """What CHANGELOG.md says of one version; `day` is None for what is to come."""
+    """What CHANGELOG.md says of one version; `day` is None, or NO_DAY, before its release."""
 
     name: str
     day: str | None
@@ -76,7 +78,8 @@ def check(source: str, changelog: str, *, tag: str | None) -> Section:
     if section is None or not re.search(r"^- ", section.text, re.MULTILINE):
         wanted = version if tag is not None else f"{version} or {UNRELEASED}"
         raise Unreleasable(f"CHANGELOG.md tells users nothing of {wanted}; write it down there")
-    if section.name == version and section.day != built:
+    waits = tag is None and section.day == NO_DAY
+    if section.name == version and section.day != built and not waits:
         raise Unreleasable(
             f"CHANGELOG.md dates {version} {section.day}, __built__ is {built}; make them one day"
         )
@@ -84,19 +87,24 @@ def check(source: str, changelog: str, *, tag: str | None) -> Section:
 
 
 def prepare(source: str, changelog: str, *, version: str, day: date) -> tuple[str, str]:
-    """Module and changelog of a release: what was to come is now of this version.
+    """Module and changelog of a release: what was to come is now of this version and day.
 
-    Raises Unreleasable where the version is none or has a section, or where nothing was to come.
+    Raises Unreleasable where the version is none or was released, or where nothing was to come.
     """
     if not _VERSION.fullmatch(version):
         raise Unreleasable(f"version is {version!r}, expected as 1.2.3 or 1.2.3rc1")
-    if any(section.name == version for section in sections(changelog)):
+    named = {section.name: section for section in sections(changelog)}
+    if version in named and named[version].day != NO_DAY:
         raise Unreleasable(f"CHANGELOG.md has version {version} already")
     for name, text in (("__version__", version), ("__built__", day.isoformat())):
         pattern = _LITERAL.format(name=name)
         source = re.sub(pattern, f'{name} = "{text}"', source, flags=re.MULTILINE)
-    heading = f"## [{UNRELEASED}]"
-    changelog = changelog.replace(heading, f"{heading}\n\n## [{version}] - {day}", 1)
+    dated = f"## [{version}] - {day}"
+    if version in named:
+        changelog = changelog.replace(f"## [{version}] - {NO_DAY}", dated, 1)
+    else:
+        heading = f"## [{UNRELEASED}]"
+        changelog = changelog.replace(heading, f"{heading}\n\n{dated}", 1)
     check(source, changelog, tag=f"v{version}")
     return source, changelog
 

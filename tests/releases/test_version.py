@@ -102,6 +102,19 @@ def test_preparing_a_release_writes_all_that_has_to_agree() -> None:
     assert version.check(source, changelog, tag="v1.3.0").text == "### Added\n\n- A thing."
 
 
+def test_a_section_of_a_chosen_version_waits_for_its_day() -> None:
+    waiting = CHANGELOG.replace("## [Unreleased]", "## [1.3.0] - unreleased")
+    chosen = SOURCE.replace("1.2.0", "1.3.0")
+    assert version.check(chosen, waiting, tag=None).text == "### Added\n\n- A thing."
+    with pytest.raises(version.Unreleasable, match=r"dates 1\.3\.0 unreleased"):
+        version.check(chosen, waiting, tag="v1.3.0")
+
+    source, changelog = version.prepare(chosen, waiting, version="1.3.0", day=date(2026, 11, 22))
+
+    assert version.check(source, changelog, tag="v1.3.0").day == "2026-11-22"
+    assert [section.name for section in version.sections(changelog)] == ["1.3.0", "1.2.0"]
+
+
 @pytest.mark.parametrize("wanted", ["1.2.0", "1.3", "v1.3.0"])
 def test_a_version_that_is_there_or_is_none_is_not_prepared(wanted: str) -> None:
     with pytest.raises(version.Unreleasable):
