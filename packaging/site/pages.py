@@ -20,19 +20,25 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+try:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
-from edgecron import __version__
-from edgecron.cli.commands import COMMANDS
-from edgecron.cli.parser import parser_of
-from edgecron.cli.topics import TOPIC_GROUPS, TOPICS, read_topic
-from edgecron.http.app import opener_of
-from edgecron.http.client_threads import ChangeWatch
-from edgecron.http.openapi import describe
-from edgecron.http.resources import resource_routes
-from edgecron.http.routes import ROUTES
-from edgecron.model.options import OPTIONS, Group
+    from edgecron import __version__
+    from edgecron.cli.commands import COMMANDS
+    from edgecron.cli.parser import parser_of
+    from edgecron.cli.topics import TOPIC_GROUPS, TOPICS, read_topic
+    from edgecron.http.app import opener_of
+    from edgecron.http.client_threads import ChangeWatch
+    from edgecron.http.openapi import describe
+    from edgecron.http.resources import resource_routes
+    from edgecron.http.routes import ROUTES
+    from edgecron.model.options import OPTIONS, Group
+except ModuleNotFoundError as missing:
+    sys.exit(
+        f"error: {sys.executable} has no module {missing.name}\n"
+        "hint: pip install '.[http]', or name a Python that has it: PYTHON=... packaging/site/build"
+    )
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

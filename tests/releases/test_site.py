@@ -160,6 +160,19 @@ def test_a_browser_finds_a_page_by_words_without_a_server(tmp_path: Path) -> Non
         browser.quit()
 
 
+def test_without_the_extra_the_build_says_what_to_install() -> None:
+    code = "import runpy, sys; sys.modules['starlette'] = None; runpy.run_path(sys.argv[1])"
+
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(PAGES)], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"error: {sys.executable} has no module starlette")
+    assert "hint: pip install '.[http]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_link_that_leads_nowhere_stops_the_build(tmp_path: Path) -> None:
     code = (
         "import runpy, sys; site = runpy.run_path(sys.argv[1]);"
