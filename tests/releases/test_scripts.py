@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,7 @@ def test_the_scripts_that_are_here_are_found() -> None:
 
 
 @pytest.mark.needs("shellcheck")
-@pytest.mark.parametrize("script", [*SCRIPTS, "packaging/apk/APKBUILD"])
+@pytest.mark.parametrize("script", [*SCRIPTS, "packaging/recipes/PKGBUILD"])
 def test_a_shell_script_is_sound(script: str) -> None:
     judged = subprocess.run(
         ["shellcheck", "--external-sources", ROOT / script], capture_output=True, text=True
@@ -61,10 +62,43 @@ def test_a_workflow_runs_scripts_that_are_there(workflow: Path) -> None:
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
-def test_templates_that_were_never_run_say_so() -> None:
-    for name in ("apk/APKBUILD", "container/Containerfile", "homebrew/edgecron.rb"):
-        assert re.search(r"(?i)\bnever (built|run|installed)\b", (PACKAGING / name).read_text())
-    assert "never installed" in (PACKAGING / "rpm" / "edgecron.spec").read_text()
+@pytest.mark.needs("yamllint")
+def test_the_workflows_are_well_formed() -> None:
+    github = ROOT / ".github"
+
+    judged = subprocess.run(
+        ["yamllint", "--strict", "--config-file", github / "yamllint.yml", github],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (judged.returncode, judged.stdout + judged.stderr) == (0, "")
+
+
+# No system that edgecron's tests run on has a package of it.
+@pytest.mark.skipif(shutil.which("actionlint") is None, reason="actionlint is not installed")
+def test_the_workflows_mean_something_to_their_runner() -> None:
+    judged = subprocess.run(["actionlint", *WORKFLOWS], capture_output=True, text=True, check=False)
+
+    assert (judged.returncode, judged.stdout + judged.stderr) == (0, "")
+
+
+def test_a_job_that_publishes_may_do_only_that() -> None:
+    text = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+
+    _, _, text_of_jobs = text.partition("\njobs:\n")
+    jobs = dict(re.findall(r"^  (\w+):\n((?:    .*\n|\n)+)", text_of_jobs, re.MULTILINE))
+    granted = {name: set(re.findall(r"([a-z-]+): write$", job, re.M)) for name, job in jobs.items()}
+
+    assert granted == {
+        "build": set(),
+        "gather": set(),
+        "index": {"id-token"},
+        "image": {"attestations", "id-token", "packages"},
+        "page": {"contents"},
+    }
+    assert "secrets." not in text
 
 
 @pytest.mark.parametrize("tool", ["version", "sbom"])

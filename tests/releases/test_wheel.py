@@ -78,6 +78,19 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert others == migrations | topics | texts | DATA
 
 
+@pytest.mark.needs_package("twine")
+def test_the_index_takes_wheel_and_archive(wheel: Path, archive: Path) -> None:
+    judged = subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", wheel, archive],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert judged.returncode == 0, judged.stdout
+    assert judged.stdout.count("PASSED") == 2
+
+
 def test_nothing_in_wheel_or_archive_is_set_user_id(wheel: Path, archive: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         modes = {entry.filename: entry.external_attr >> 16 for entry in opened.infolist()}
