@@ -16,6 +16,7 @@ WEEK_S = 7 * DAY_S
 WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)", re.ASCII)
 _ROUGH_CLOCK = r"(\d{1,2})(?:[:.](\d\d))?(AM|PM)?"
+_ROUGH_TIME = re.compile(_ROUGH_CLOCK, re.ASCII)
 _ROUGH_TIMES = re.compile(f"{_ROUGH_CLOCK}-{_ROUGH_CLOCK}", re.ASCII)
 _LONG_NAME = re.compile(r"\b(?:MON|TUES?|WEDNES|THURS?|FRI|SATUR|SUN)(?:DAY)?\b")
 _WINDOW_HINT = "write 21:00-05:00, MON-FRI, or '21:00-05:00 MON-FRI'"
@@ -78,6 +79,29 @@ def parse_window(text: str) -> Window:
     if end_s < start_s:
         end_s += DAY_S
     return Window(start_s, end_s, _weekdays(names, text))
+
+
+def hours_of(text: str) -> str:
+    """Return the text of the window that a person means: `03` or `3am` is `03:00-04:00`.
+
+    `03:30` is this minute, `22-5` is `22:00-05:00`. Weekdays can follow. Raises InvalidInput.
+    """
+    first, _, names = text.upper().strip().partition(" ")
+    found = _ROUGH_TIME.fullmatch(first)
+    if found is not None:
+        start = _rough_clock(*found.groups())
+        hour, minute = map(int, start.split(":"))
+        end = hour * 60 + minute + (60 if found[2] is None else 1)
+        first = f"{start}-{end // 60:02}:{end % 60:02}"
+    window = f"{first} {names}".strip()
+    try:
+        parse_window(window)
+    except InvalidInput:
+        meant = _find_meant(window)
+        if meant is None:
+            raise
+        return meant
+    return window
 
 
 class OnceIn(NamedTuple):

@@ -2,6 +2,7 @@
 
 edgecron next
 edgecron next nightly -n 3
+edgecron next --filter due:03       runs between 3 and 4, within 7 days
 edgecron next -n 100 --ics > runs.ics
 """
 
@@ -20,6 +21,7 @@ from edgecron.cli.list_ import say_empty
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.value_texts import read_count
+from edgecron.model.filters import parse_filter
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.views.json_objects import fire_object
 from edgecron.views.phrases import moved_words
@@ -34,6 +36,9 @@ _MOST = 10_000
 
 def add_arguments(parser: Parser) -> None:
     parser.add("[NAME]", "show runs of this schedule (default: all)")
+    parser.add(
+        "--filter TEXT", "show runs that match, such as due:03 or command:restic", dest="wanted"
+    )
     parser.add("-n N", "show N runs (default: 10)", dest="limit", default="10")
     parser.add("--ics", "write an iCalendar file for a calendar")
 
@@ -42,8 +47,18 @@ def run(cli: Session, args: Namespace) -> int:
     limit = read_count(args.limit, what="-n", most=_MOST)
     if args.ics and cli.is_json:
         raise UsageError("--ics and --json exclude each other", hint="use one of them")
+    wanted = None if args.wanted is None else parse_filter(args.wanted)
+    if wanted is not None and wanted.unused_on_fires:
+        raise UsageError(
+            f"--filter has {wanted.unused_on_fires[0]}:, which does not apply to upcoming runs",
+            hint="use job:, command: and due:",
+        )
+    if wanted is not None and args.name is not None:
+        raise UsageError(
+            "--filter and NAME exclude each other", hint=f"write: --filter 'job:{args.name} ...'"
+        )
     client = cli.reader()
-    fires = list(islice(client.next_fires(args.name), limit))
+    fires = list(islice(client.next_fires(args.name, matches=wanted), limit))
     if args.ics:
         # Not `print`: a calendar has CRLF at the end of its lines.
         text = write_calendar(fires, origin=_origin_of(cli, client), now=client.now())
@@ -53,6 +68,8 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(fire_object(fire) for fire in fires)
     elif fires:
         _put_table(cli, client, fires)
+    elif wanted is not None:
+        cli.say("no upcoming run matches")
     elif client.count_schedules()[0]:
         _say_nothing_to_come(cli, client, args.name)
     else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms, to_ms
+from edgecron.base.zones import local_zone_name
 from edgecron.client.opening import OpenDatabase
 from edgecron.model.conditions import read_needs
 from edgecron.model.listing import (
@@ -24,7 +25,7 @@ from edgecron.model.listing import (
     SortBy,
     Standing,
 )
-from edgecron.planning.forecast import UpcomingFire, fires_of, in_order
+from edgecron.planning.forecast import UpcomingFire, fires_of, fires_within, in_order
 from edgecron.planning.next_fire import NextFire, next_after_pause
 from edgecron.store.sql.schedule_lists import (
     find_first_lines,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from edgecron.model.schedule import Definition, Schedule
     from edgecron.planning.next_fire import Timing
     from edgecron.triggers import Trigger
+
+_DUE_WITHIN_MS = 7 * 86_400_000  # the fires in which a filter by the time of day looks
 
 
 class Schedules(OpenDatabase):
@@ -117,7 +120,8 @@ class Schedules(OpenDatabase):
     ) -> Iterator[UpcomingFire]:
         """Yield the fires to come of one schedule, of all, or of those that a filter lets through.
 
-        They come in the order in which they can start.
+        They come in the order in which they can start. A filter by the time of day finds those of
+        the next seven days.
         """
         if name is not None:
             schedule = self.store.get_schedule(name)
@@ -131,9 +135,27 @@ class Schedules(OpenDatabase):
         elif matches is not None and matches.has_names:
             matches_name = matches.matches_name
         coming = self.store.coming_schedules(matches=matches_name)
-        yield from self._with_delayed(
-            in_order(coming, self._readable_fires_of), matches=matches_name
-        )
+        fires_of, is_wanted = self._fires_for(matches)
+        fires = self._with_delayed(in_order(coming, fires_of), matches=matches_name)
+        yield from fires if is_wanted is None else filter(is_wanted, fires)
+
+    def _fires_for(
+        self, matches: Filter | None
+    ) -> tuple[Callable[[Schedule], Iterator[UpcomingFire]], Callable[[UpcomingFire], bool] | None]:
+        """Return what finds the fires of a schedule for a filter, and whether it wants one."""
+        if matches is None or not matches.due_windows:
+            return self._readable_fires_of, None
+        from edgecron.planning.windows import Windows  # See `triggers`.
+
+        within = Windows(matches.due_windows, (), (), local_zone_name())
+        now_ms = self._clock.now_ms()
+        spans = within.open_spans(now_ms, until_ms=now_ms + _DUE_WITHIN_MS)
+
+        def fires_of(schedule: Schedule) -> Iterator[UpcomingFire]:
+            with suppress(InvalidInput):  # As in `_readable_fires_of`.
+                yield from fires_within(schedule, lambda: self.timing(schedule), within, spans)
+
+        return fires_of, lambda fire: within.is_open(to_ms(fire.due_at))
 
     def find_after_pause(self, schedule: Schedule, *, until_ms: int) -> NextFire | None:
         """Return the next fire of a schedule that is paused until an instant."""
@@ -211,13 +233,22 @@ class Schedules(OpenDatabase):
         database = self.store
         if matches is None:
             return find_order(database, sort, is_descending=is_descending)
-        return find_order_of(
+        found = find_order_of(
             database,
             sort,
             is_descending=is_descending,
             matches=matches.matches_schedule,
             now=self.now(),
         )
+        if not matches.due_windows:
+            return found
+        wanted, (fires_of, _) = set(found), self._fires_for(matches)
+        due = {
+            schedule.id
+            for schedule in self.store.coming_schedules()
+            if schedule.id in wanted and next(fires_of(schedule), None) is not None
+        }
+        return array("q", (each for each in found if each in due))
 
     def schedule_lines(self, ids: Sequence[int]) -> list[ScheduleLine]:
         """Return schedules of these ids as lines of a list; removed ones are missing.

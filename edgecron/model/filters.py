@@ -3,8 +3,9 @@
 All terms must match; one of the values of a term is enough. `!` negates a term. A word without a
 key is searched in the name, as `job:` is: its letters in this order, with any others between them.
 `command:restic` is searched in the command of a schedule. `took:>5m since:yesterday until:09:00`
-compare runs. A key that a list does not have is ignored there: `cause:` for schedules, `state:` for
-runs.
+compare runs. `due:03` finds schedules that run between 03:00 and 04:00 within the next seven days;
+`due:22-05` and `due:"03:00-04:30 MON"` are windows, too. A key that a list does not have is ignored
+there: `cause:` for schedules, `state:` for runs.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import parse_duration_ms
 from edgecron.base.values import dataclass
+from edgecron.base.window_texts import hours_of
 from edgecron.model.choices import Cause, Reason, Status
 
 STATES = ("active", "paused", "broken", "vanished", "done")
 NO_REASON = "none"  # as a value of `reason`: a run that has none
 
 _NAME, _GROUP, _COMMAND = "job", "group", "command"
-_TOOK, _SINCE, _UNTIL = "took", "since", "until"
+_TOOK, _SINCE, _UNTIL, _DUE = "took", "since", "until", "due"
 _ALIASES = {"name": _NAME, "schedule": _NAME, "cmd": _COMMAND, "duration": _TOOK}
 _VALUES: dict[str, tuple[str, ...]] = {
     "status": tuple(status.value for status in Status),
@@ -33,13 +35,17 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "reason": (*(reason.value for reason in Reason), NO_REASON),
     "state": STATES,
 }
-_KEYS = ("status", _NAME, _COMMAND, _TOOK, _SINCE, _UNTIL, "cause", "reason", "state", _GROUP)
-_OF_SCHEDULES = ("status", _NAME, _COMMAND, "state", _GROUP)
+_KEYS = (
+    *("status", _NAME, _COMMAND, _DUE, _TOOK, _SINCE, _UNTIL, "cause", "reason", "state", _GROUP),
+)
+_OF_SCHEDULES = ("status", _NAME, _COMMAND, _DUE, "state", _GROUP)
+_OF_FIRES = (_NAME, _COMMAND, _DUE)
 _OF_RUNS = ("status", _NAME, _COMMAND, _TOOK, _SINCE, _UNTIL, "cause", "reason")
 _EXAMPLES = {
     _TOOK: "such as took:>5m or took:<10s",
     _SINCE: 'such as since:yesterday or since:"2h ago"',
     _UNTIL: "such as until:09:00",
+    _DUE: 'such as due:03, due:22-05 or due:"03:00-04:30 MON-FRI"',
     _COMMAND: "write a part of a command",
 }
 
@@ -144,6 +150,11 @@ class Filter:
         """Whether a term filters commands."""
         return any(term.key == _COMMAND for term in self.terms)
 
+    @property
+    def due_windows(self) -> tuple[str, ...]:
+        """The windows of the local week in which a schedule must have a time; () for any time."""
+        return tuple(self._values(_DUE))
+
     def matches_name(self, name: str, *, job: str = "") -> bool:
         """Whether a name, and the stored text of a job, match all terms that filter them."""
         lower, command = name.lower(), _command_of(job) if self.has_commands else ""
@@ -161,6 +172,11 @@ class Filter:
     def unused_on_schedules(self) -> tuple[str, ...]:
         """The keys that are ignored for schedules."""
         return self._keys_but(_OF_SCHEDULES)
+
+    @property
+    def unused_on_fires(self) -> tuple[str, ...]:
+        """The keys that are ignored for upcoming runs."""
+        return self._keys_but(_OF_FIRES)
 
     @property
     def unused_on_runs(self) -> tuple[str, ...]:
@@ -188,7 +204,12 @@ def parse_filter(text: str, *, read_time: ReadTime | None = None) -> Filter:
     `read_time` reads the times of `since:` and `until:`; without it, they are not read. Raises
     InvalidInput for an unknown key or value, and suggests a similar one.
     """
-    return Filter(text=text, terms=tuple(_terms(text, read_time)))
+    terms = tuple(_terms(text, read_time))
+    if sum(term.key == _DUE for term in terms) > 1:
+        raise InvalidInput(
+            "due is given twice, expected once", hint='such as due:03,05 or due:"03:00-04:00 MON"'
+        )
+    return Filter(text=text, terms=terms)
 
 
 def _terms(text: str, read_time: ReadTime | None) -> Iterator[Term]:
@@ -218,11 +239,13 @@ def _term(nots: str, key: str | None, rest: str, read_time: ReadTime | None) -> 
     if not any(values):
         what = f"{key}:" if key is not None else nots or '""'
         raise InvalidInput(f"nothing follows {what!r}", hint=_hint_of(name))
-    if is_negated and name in (_TOOK, _SINCE, _UNTIL):
+    if is_negated and name in (_TOOK, _SINCE, _UNTIL, _DUE):
         raise InvalidInput(f"{name} can't be negated", hint=_EXAMPLES[name])
     if name == _TOOK:
         for value in values:
             _bound(value)
+    if name == _DUE:
+        values = tuple(map(_hours, values))
     if name in (_SINCE, _UNTIL) and read_time is not None:
         values = tuple(read_time(value).isoformat() for value in values)
     if name in _VALUES:
@@ -302,6 +325,16 @@ def _bound(text: str) -> tuple[str, int]:
             f"took is {text[:40]!r}, expected > or < and a duration", hint=_EXAMPLES[_TOOK]
         )
     return found[1], parse_duration_ms(found[2])
+
+
+def _hours(text: str) -> str:
+    """Return an hour or a window as the text of a window. Raises InvalidInput."""
+    try:
+        return hours_of(text)
+    except InvalidInput:
+        raise InvalidInput(
+            f"due is {text[:40]!r}, expected an hour or a window", hint=_EXAMPLES[_DUE]
+        ) from None
 
 
 def _command_of(job: str) -> str:

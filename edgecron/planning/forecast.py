@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
+from itertools import takewhile
 
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import dataclass, replace
@@ -12,6 +13,7 @@ from edgecron.base.window_texts import most_spread_ms
 from edgecron.model.choices import CatchUp, Priority
 from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import Missed, Timing, excluded_until, next_fires
+from edgecron.planning.windows import Span, Windows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,43 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
             due_at=due_at,
             source=fire.source,
         )
+
+
+def fires_within(
+    schedule: Schedule, timing: Callable[[], Timing], within: Windows, spans: Sequence[Span]
+) -> Iterator[UpcomingFire]:
+    """The next fire of a schedule, if it comes due in these windows, and those in their next spans.
+
+    Times outside are passed over without looking at each.
+    """
+    every = fires_of(schedule, timing)
+    first = next(every, None)
+    if first is None:
+        return
+    at_ms, after_ms = to_ms(first.due_at), to_ms(first.plan_at)
+    if within.is_open(at_ms):
+        yield first
+    if schedule.spec.max_runs is not None:  # Each fire counts.
+        end = from_ms(spans[-1].end_ms) if spans else first.due_at
+        before = takewhile(lambda fire: fire.due_at < end, every)
+        yield from (fire for fire in before if within.is_open(to_ms(fire.due_at)))
+        return
+    known = timing() if spans else None
+    for span in spans:
+        if known is None or at_ms >= span.end_ms:
+            continue
+        for fire in next_fires(known, max(after_ms, span.start_ms - 1 - known.most_jitter_ms)):
+            due_ms = max(at_ms, fire.due_ms)
+            if due_ms >= span.end_ms:
+                break
+            at_ms, after_ms = due_ms, fire.plan_ms
+            if at_ms >= span.start_ms:
+                yield UpcomingFire(
+                    schedule=schedule.name,
+                    plan_at=from_ms(fire.plan_ms),
+                    due_at=from_ms(at_ms),
+                    source=fire.source,
+                )
 
 
 def excluded_before(timing: Timing, after_ms: int, plans_ms: Iterable[int]) -> list[Missed]:

@@ -98,6 +98,16 @@ class Windows:
         """Whether runs can start at an instant."""
         return self.span_at(at_ms).is_open
 
+    def open_spans(self, from_ms: int, *, until_ms: int) -> list[Span]:
+        """List the parts of a time in which runs can start."""
+        found: list[Span] = []
+        while from_ms < until_ms:
+            span = self.span_at(from_ms)
+            if span.is_open:
+                found.append(Span(True, from_ms, min(span.end_ms, until_ms)))
+            from_ms = span.end_ms
+        return found
+
     def next_open_ms(self, at_ms: int) -> int | None:
         """Find the first instant from this one on at which runs can start.
 

@@ -310,6 +310,7 @@ _FILTERS = (
     ("status:failed", "by status (schedules: of the last run); a,b: either"),
     ("job: group: state:", "name, group; active, paused, broken, vanished, done"),
     ("command:restic", "by a part of the command"),
+    ("due:03", "by hour, within 7 days; due:22-05, due:9-17"),
     ("took:>5m", "runs by duration; took:<1s"),
     ("since: until:", "runs by time: since:yesterday until:09:00"),
     ("cause: reason:", "why a run exists, and why it did not succeed"),

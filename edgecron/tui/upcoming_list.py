@@ -184,10 +184,7 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
         return not self.found.has_more
 
     def unused_keys(self, wanted: Filter) -> Sequence[str]:
-        """Return the keys of a filter that do not apply to fires: all except names and commands."""
-        return tuple(
-            dict.fromkeys(term.key for term in wanted.terms if term.key not in ("job", "command"))
-        )
+        return wanted.unused_on_fires
 
     @property
     def is_outdated(self) -> bool:

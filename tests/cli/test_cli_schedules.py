@@ -747,3 +747,19 @@ def test_an_option_without_the_one_that_it_needs_is_warned_of(
     assert words in added.err
     assert words in edited.err
     assert words not in cleared.err
+
+
+def test_next_finds_what_runs_at_an_hour(edgecron: Edgecron) -> None:
+    edgecron("add", "night", "--cron", "0 3 * * *", "--", "true")
+    edgecron("add", "noon", "--cron", "0 12 * * *", "--", "true")
+
+    found = edgecron("next", "--filter", "due:3am", "--json").json
+    none = edgecron("next", "--filter", "due:05")
+    refused = edgecron("next", "--filter", "status:failed")
+    both = edgecron("next", "night", "--filter", "due:03")
+
+    assert {fire["schedule"] for fire in found} == {"night"}
+    assert len(found) == 7
+    assert "no upcoming run matches" in none.out + none.err
+    assert (refused.code, both.code) == (2, 2)
+    assert "does not apply to upcoming runs" in refused.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import count, islice
+from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from edgecron.model.choices import Overlap, Reason, Status
 from edgecron.model.filters import parse_filter
 from edgecron.model.listing import standing_of
 from edgecron.model.options import Policies
+from edgecron.model.run import RunOptions
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.forecast import UpcomingFire, in_order
@@ -33,6 +34,7 @@ from edgecron.store.contract import Claimant, Decision
 from edgecron.store.sqlite.connection import Database
 from tests.support.clock import FakeClock
 from tests.support.newdatabases import new_database
+from tests.support.scene import local_zone
 from tests.support.specs import make_spec
 
 
@@ -578,3 +580,35 @@ def test_how_a_schedule_stands_in_a_list_is_how_it_stands_by_itself(client: Clie
 
     assert listed == [standing_of(schedule) for schedule in client.schedules()]
     assert [standing.name for standing in listed] == ["a", "b"]
+
+
+def test_a_filter_by_hours_finds_what_runs_then(client: Client, clock: FakeClock) -> None:
+    client.add(make_spec("nightly", "0 3 * * *"))
+    client.add(make_spec("hourly", "30 * * * *"))
+    client.add(make_spec("sunday", "15 3 * * 0"))
+    client.add(make_spec("noon", "0 12 * * *"))
+    client.add(make_spec("monthly", "0 3 1 * *"))
+    client.add(make_spec("twice", "45 * * * *", max_runs=2))
+    client.add(make_spec("spread", "50 2 * * *", jitter_s=1200))
+    client.add(make_spec("paused", "0 3 * * *"))
+    client.pause("paused")
+    client.run_now("noon", options=RunOptions(at=at(8) + timedelta(hours=19, minutes=59)))
+
+    with local_zone("UTC"):
+        wanted = parse_filter("due:03")
+        fires = list(client.next_fires(matches=wanted))
+        ids = client.schedule_order(matches=wanted)
+        found = [line.standing.name for line in client.schedule_lines(ids)]
+        none = client.schedule_order(matches=parse_filter("due:03 twice"))
+
+    every = [
+        fire
+        for fire in takewhile(
+            lambda fire: fire.due_at < clock.now() + timedelta(days=7), client.next_fires()
+        )
+        if fire.due_at.hour == 3
+    ]
+    assert fires[: len(every)] == every
+    assert {fire.schedule for fire in fires} == {*found, "noon"}
+    assert found == ["hourly", "monthly", "nightly", "spread", "sunday"]
+    assert list(none) == []

@@ -242,3 +242,43 @@ def test_durations_and_times_are_a_question_about_runs() -> None:
 def test_bounds_that_mean_nothing_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
         parse_filter(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("due:03", "03:00-04:00"),
+        ("due:3am", "03:00-04:00"),
+        ("due:23", "23:00-24:00"),
+        ("due:03:30", "03:30-03:31"),
+        ("due:22-05", "22:00-05:00"),
+        ('due:"9am-5pm mon-fri"', "09:00-17:00 MON-FRI"),
+        ("due:mon", "MON"),
+    ],
+)
+def test_hours_are_read_as_a_window(text: str, window: str) -> None:
+    found = parse_filter(f"back {text}")
+
+    assert found.due_windows == (window,)
+    assert found.matches_schedule(NIGHTLY)
+    assert found.unused_on_schedules == ()
+    assert found.unused_on_runs == ("due",)
+
+
+def test_one_of_several_hours_is_enough() -> None:
+    assert parse_filter("due:03,05").due_windows == ("03:00-04:00", "05:00-06:00")
+
+
+@pytest.mark.parametrize("text", ["due:25", "due:24", "due:late", "due:03:70", "due:9-9"])
+def test_hours_that_can_not_be_read_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(InvalidInput, match="expected an hour or a window") as refused:
+        parse_filter(text)
+
+    assert "due:22-05" in str(refused.value.hint)
+
+
+def test_hours_are_given_once_and_not_negated() -> None:
+    with pytest.raises(InvalidInput, match="due is given twice"):
+        parse_filter("due:03 due:mon")
+    with pytest.raises(InvalidInput, match="can't be negated"):
+        parse_filter("!due:03")

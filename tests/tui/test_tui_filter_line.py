@@ -17,7 +17,7 @@ from edgecron.client import Client
 from edgecron.tui.list_view import LineView
 from tests.support.clock import FakeClock
 from tests.support.newdatabases import new_database
-from tests.support.scene import make_scene
+from tests.support.scene import local_zone, make_scene
 from tests.support.specs import make_spec
 from tests.tui.pilot import Seen, watch
 
@@ -382,3 +382,25 @@ def test_an_empty_dashboard_offers_ways_to_begin(tmp_path: Path, size: tuple[int
 
     path = new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms())
     watch(story, path, clock, size=size)
+
+
+def test_schedules_and_upcoming_runs_are_filtered_by_hour(client: Client, clock: FakeClock) -> None:
+    client.add(make_spec("noon", "0 12 * * *"))
+
+    async def story(seen: Seen) -> None:
+        for key in ("0", "1", "2"):
+            await seen.press(key)
+            await filtered(seen, "due:02")
+            await seen.press("enter")
+            shown = [line for line in seen.lines()[2:] if "edgecron" not in line]
+            assert any("report" in line for line in shown), key
+            assert not any("noon" in line for line in shown), key
+        await seen.press("3")
+        await filtered(seen, "due:02")
+        assert "due has no effect here" in seen.text()
+        await seen.press("escape", "escape")
+        await filtered(seen, "due:late")
+        assert "expected an hour or a window" in " ".join(seen.text().split())
+
+    with local_zone("UTC"):
+        watch(story, client.path, clock, size=(120, 36))
