@@ -15,6 +15,7 @@ from edgecron.base.values import dataclass
 
 DATABASE_NAME = "edgecron.db"
 CONFIG_NAME = "config.toml"
+HTTP_PLACE = "127.0.0.1:8745"  # where an engine serves the HTTP API by default
 _STATE_SUFFIX = ".state"
 _ADOPTIONS_SUFFIX = ".adopted.json"
 _MAC_FOLDER = "Library/Application Support"

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from edgecron import __version__
 from edgecron.base.errors import UsageError
+from edgecron.base.paths import HTTP_PLACE
 from edgecron.cli.commands import (
     COLORS,
     COMMANDS,
@@ -49,14 +50,12 @@ _SENTENCES = (
 
 def add_http_argument(parser: argparse.ArgumentParser) -> None:
     """Add `--http`, by which an engine also serves the HTTP API."""
-    from edgecron.client.remote_server import DEFAULT_PLACE  # Few commands have the option.
-
     parser.add_argument(
         "--http",
         nargs="?",
-        const=DEFAULT_PLACE,
+        const=HTTP_PLACE,
         metavar="HOST:PORT|unix:PATH",
-        help=f"also serve the HTTP API (default: {DEFAULT_PLACE})",
+        help=f"also serve the HTTP API (default: {HTTP_PLACE})",
     )
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import ServerTime, SystemClock
 from edgecron.base.errors import NotSupported, UsageError
 from edgecron.base.files import read_token
-from edgecron.client.remote_server import read_server
 
 if TYPE_CHECKING:
     from edgecron.client.remote import RemoteClient
@@ -39,7 +38,9 @@ def connector_to(config: Config, url: str, *, warn: Callable[[str], None]) -> Co
 
     `warn` is called if the token is sent unencrypted.
     """
-    from edgecron.client.remote_connection import Connector  # http.client takes 20 ms
+    # http.client takes 20 ms.
+    from edgecron.client.remote_connection import Connector
+    from edgecron.client.remote_link import read_server
 
     given = config.find("url")
     server = read_server(url, what="--url" if given is None else given.what)

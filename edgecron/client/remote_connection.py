@@ -27,8 +27,7 @@ from edgecron.base.errors import (
 )
 from edgecron.base.units import parse_instant, to_ms
 from edgecron.base.values import NamedTuple
-from edgecron.client.remote_link import LOOK, NOT_KNOWN, Link, connection_error, judge
-from edgecron.client.remote_server import Server
+from edgecron.client.remote_link import LOOK, NOT_KNOWN, Link, Server, connection_error, judge
 from edgecron.client.resources import (
     TIME_HEADER,
     Request,

@@ -88,7 +88,7 @@ class Engine:
         self.settings = settings
         self.runners = runners
         self.events = EventReporter(report, clock, schedules, find_subject)
-        self._core = core = Core(settings, store, clock, others, runners, schedules, self.events)
+        core = Core(settings, store, clock, others, runners, schedules, self.events)
         self._store = store
         self._clock = clock
         self._others = others

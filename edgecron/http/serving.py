@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput, NotSupported, UsageError
 from edgecron.base.files import MAKE
-from edgecron.base.paths import Location, is_root, resolve_path
+from edgecron.base.paths import HTTP_PLACE, Location, is_root, resolve_path
 from edgecron.base.peers import PROC, own_users, tells_users
 from edgecron.base.unix_sockets import connect, listen
 from edgecron.base.values import NamedTuple
 from edgecron.client.opening import find_state_dir
-from edgecron.client.remote_server import DEFAULT_PLACE
 from edgecron.http.access import LOOPBACK, Guard, Limits
 from edgecron.supervisor.state_files import prepare_state_dir
 
@@ -168,8 +167,8 @@ def find_audience(place: Place, *, has_token: bool, proc: Path = PROC) -> Audien
 
 def _hint_for_place(text: str) -> str:
     if re.fullmatch(r"[\w.-]+", text) and not text.isdecimal():
-        return f"give a port, such as --http {text}:{DEFAULT_PLACE.rpartition(':')[2]}"
-    return f"such as --http {DEFAULT_PLACE}, or --http unix:"
+        return f"give a port, such as --http {text}:{HTTP_PLACE.rpartition(':')[2]}"
+    return f"such as --http {HTTP_PLACE}, or --http unix:"
 
 
 def check_served(place: Place, *, has_token: bool, proc: Path = PROC) -> None:

@@ -254,7 +254,6 @@ class Store(Protocol):
         unstarted: Sequence[Outcome] = (),
         claimant: Claimant | None,
         now_ms: int,
-        hold: Hold = Hold.NOTHING,
         is_synced: bool = True,
     ) -> FinishBatch:
         """`finish`, `requeue` and `claim_queued` for the free places, in one transaction.

@@ -29,8 +29,7 @@ from edgecron.client import Client
 from edgecron.client.plain_forms import error_object
 from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector
-from edgecron.client.remote_link import judge
-from edgecron.client.remote_server import read_server
+from edgecron.client.remote_link import judge, read_server
 from edgecron.client.resources import RESOURCES, Resource, resource_types
 from tests.support.http import serving
 from tests.support.remote import GOOD, answer_of, answering, asked_over_http, said

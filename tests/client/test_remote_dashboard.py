@@ -13,7 +13,7 @@ from edgecron.base.clock import ServerTime, SystemClock
 from edgecron.client import Client
 from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector
-from edgecron.client.remote_server import read_server
+from edgecron.client.remote_link import read_server
 from edgecron.client.resources import RESOURCES, Resource, resource_types
 from edgecron.http.serving import HttpService, UnixPlace
 from tests.support.scene import make_scene

@@ -19,7 +19,7 @@ from edgecron.client import Client
 from edgecron.client.plain_forms import error_object
 from edgecron.client.remote import RemoteClient
 from edgecron.client.remote_connection import Connector, ServerConnection
-from edgecron.client.remote_server import Server, read_server
+from edgecron.client.remote_link import Server, read_server
 from edgecron.client.resources import (
     API,
     KEY,

@@ -114,7 +114,6 @@ def finish_and_fill(
     unstarted: Sequence[Outcome] = (),
     claimant: Claimant | None,
     now_ms: int,
-    hold: Hold = Hold.NOTHING,
     is_synced: bool = True,
 ) -> FinishBatch:
     """End rows as `finish` does, queue `unstarted` again, and give free places to queued runs.
@@ -130,7 +129,7 @@ def finish_and_fill(
         ]
         batch = ClaimBatch()
         if claimant is not None:
-            batch = fill(database, claimant=claimant, now_ms=now_ms, hold=hold)
+            batch = fill(database, claimant=claimant, now_ms=now_ms, hold=Hold.NOTHING)
         return FinishBatch(written, requeued, batch)
 
 

@@ -159,16 +159,9 @@ def find_last_removed(database: Connection, name: str | None) -> list[tuple[Sche
     return [(schedule, states[schedule.id]) for schedule in found]
 
 
-def find_schedules(
-    database: Connection,
-    choice: Choice | None = None,
-    *,
-    now_ms: int = 0,
-    after: str | None = None,
-    limit: int | None = None,
-) -> list[Schedule]:
-    """Schedules by name: all, a choice as of `now_ms`, or a page of either."""
-    where, params = page_where(choice, now_ms=now_ms, after=after, limit=limit)
+def find_schedules(database: Connection) -> list[Schedule]:
+    """Return all schedules, by name."""
+    where, params = page_where(None, now_ms=0, after=None, limit=None)
     return _find(database, f" {where}", params, read=_read_schedules)
 
 
