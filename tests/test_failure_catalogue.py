@@ -116,6 +116,7 @@ ROWS = {
     87: "clocks of two machines differ by minutes",
     88: "a pooler gives each transaction another connection",
     89: "an engine starts on a machine whose runs others took over",
+    90: "no engine of a schedule's machine or label is running",
 }
 
 NOT_CARRIED: dict[int, str] = {}

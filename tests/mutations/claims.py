@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.edits import Edit, FileEdit
 
-from .hunts import CLOCKS, CRASHES, CUTS, EVERY_CALL, STORIES, fails
+from .hunts import CLOCKS, CRASHES, CUTS, EVERY_CALL, PLACEMENT, STORIES, fails
 from .mutation import Hunt, Mutation
 
 _CLAIMS = "tests/store/test_store_claims.py"
@@ -32,6 +32,19 @@ ALL: tuple[Mutation, ...] = (
             ),
         ),
         hunt=Hunt(tests=(CLOCKS,), says=fails("I17")),
+    ),
+    Mutation(
+        name="placement",
+        guard="the machine or label that is part of a run's queue",
+        proves=("I26", "90"),
+        edits=(
+            Edit(
+                function="update_schedule",
+                old="compiled.spec.placed_queue != schedule.spec.placed_queue and can_move",
+                new="False",
+            ),
+        ),
+        hunt=Hunt(tests=(PLACEMENT,), says=fails("I26")),
     ),
     Mutation(
         name="unique-row",

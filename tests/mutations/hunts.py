@@ -26,6 +26,10 @@ SETTLING = (
     "::test_no_run_whose_condition_is_met_waits_longer_than_the_settling_time"
 )
 CLOCKS = f"{_SIMULATION}/test_simulated_clocks.py"
+PLACEMENT = (
+    f"{_SIMULATION}/test_simulated_placement.py"
+    "::test_a_placed_run_starts_only_on_its_machine_or_label"
+)
 CROWDS = f"{_SIMULATION}/test_simulated_crowds.py"
 
 # Whole machines: the real loop, supervisor, journal and command line, judged by all invariants.

@@ -1,4 +1,4 @@
-"""What must hold of each claim at the moment of its COMMIT: of places, and of pauses."""
+"""What must hold of each claim at the moment of its COMMIT: of places, pauses and machines."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from edgecron.store.contract import ClaimBatch
 from tests.simulation.world import World
 
 
-def check_claim(world: World, batch: ClaimBatch, *, most: int) -> None:
+def check_claim(world: World, batch: ClaimBatch, *, most: int, places: set[str]) -> None:
     """Raise AssertionError where a claim started more than it may, or what is held.
 
-    `most` is how many runs the engine that claimed has places for.
+    `most` is how many runs the engine that claimed has places for, `places` are the machine and
+    labels of which it may run schedules.
     """
     if not batch.granted:
         return
@@ -19,9 +20,10 @@ def check_claim(world: World, batch: ClaimBatch, *, most: int) -> None:
     granted = world.look(
         """SELECT e.id, s.name, e.cause, e.engine_id,
                s.enabled = 1 AND (s.paused_until IS NULL OR s.paused_until <= :now),
-               s.deleted_at IS NOT NULL
+               s.deleted_at IS NOT NULL, s.placed_on, n.drained_at IS NOT NULL
            FROM json_each(:ids) AS w JOIN executions AS e ON e.id = CAST(w.value AS BIGINT)
-           JOIN schedules AS s ON s.id = e.schedule_id""",
+           JOIN schedules AS s ON s.id = e.schedule_id
+           LEFT JOIN engines AS n ON n.id = e.engine_id""",
         {"ids": ids, "now": world.clock.now_ms()},
     )
     [(running,)] = world.look(
@@ -32,4 +34,6 @@ def check_claim(world: World, batch: ClaimBatch, *, most: int) -> None:
     assert not held, f"I7 started, but held by a pause: {held}"
     removed = [row for row in granted if row[5]]
     assert not removed, f"I7 started, but removed: {removed}"
+    astray = [row for row in granted if row[6] not in places or row[7]]
+    assert not astray, f"I26 started by an engine of {sorted(places)}: {astray}"
     assert running <= most, f"I7 an engine runs {running}, and has {most} places"

@@ -388,6 +388,7 @@ class World:
         self.clock = clock or FakeClock(start_ms)
         self.hosting = Hosting()  # of the engines that start from now on
         self.engines: dict[str, tuple[Engine, SqliteStore]] = {}
+        self.places: dict[str, set[str]] = {}  # of schedules that each engine may run: their `on`
         self.supervisors: dict[str, SimSupervisor] = {}
         self.bodies: list[Body] = []
         self.events: list[Event] = []
@@ -497,6 +498,7 @@ class World:
         retention: Retention = UNLIMITED,
         queues: tuple[str, ...] = (COMMAND_QUEUE,),
         machine: str = "",
+        labels: tuple[str, ...] = (),
         offers: Collection[str] | None = None,
         own_clock: FakeClock | None = None,
     ) -> str:
@@ -513,7 +515,9 @@ class World:
             clock_wait_ms=clock_wait_ms,
             retention=retention,
             queues=queues,
+            labels=labels,
         )
+        self.places[key] = {"any", machine, *(f"label:{label}" for label in labels)}
         engine = Engine(
             settings,
             EngineIdentity(key, self.made, machine),
@@ -596,7 +600,7 @@ class World:
             if isinstance(batch, ClaimBatch) and key in self.engines:
                 engine = self.engines[key][0]
                 most = engine.settings.places + engine.runners.reserve()
-                check_claim(self, batch, most=most)
+                check_claim(self, batch, most=most, places=self.places[key])
 
     def kill_engine(self, key: str) -> None:
         """kill -9: its supervisors go on with what runs."""

@@ -1,0 +1,108 @@
+"""Engines of several machines with labels, of which schedules name some."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from edgecron.base.values import replace
+from edgecron.client import Client
+from edgecron.model.choices import CatchUp, Overlap
+from edgecron.model.schedule import ScheduleSpec
+from tests.simulation.invariants import check
+from tests.simulation.test_simulation import START_MS, model_of, quiesce, spec
+from tests.simulation.world import World
+from tests.support.forms import tried
+
+_MOST, _TURNS = tried((2, 200), (20, 400))
+SEEDS = (
+    *range(1, _MOST + 1),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_MOST + 1, 301)),
+)
+
+MACHINES = {"web1": (), "web2": ("ssd",), "web3": ("ssd", "gpu")}
+PLACED = (
+    spec("plain", 7, lasts_s=2, on="web1"),
+    spec("failing", 11, lasts_s=1, code=3, on="web1", retries=2, retry_delay_s=5.0),
+    spec("waiting", 10, lasts_s=13, on="web2", overlap=Overlap.QUEUE),
+    spec("all", 13, lasts_s=1, on="web2", catch_up=CatchUp.ALL, max_late_s=300.0),
+    spec("labelled", 5, lasts_s=4, on="label:ssd"),
+    spec("lone", 17, lasts_s=3, on="label:gpu", catch_up=CatchUp.SKIP),
+    spec("roaming", 6, lasts_s=8, on="web1", overlap=Overlap.QUEUE),
+    spec("retrying", 8, lasts_s=1, code=3, on="web3", retries=3, retry_delay_s=9.0),
+    spec("anywhere", 9, lasts_s=2),
+)
+_ROAMING = ("roaming", "retrying")
+
+
+@pytest.mark.failure(90)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_placed_run_starts_only_on_its_machine_or_label(tmp_path: Path, seed: int) -> None:
+    world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS)
+    with closing(world):
+        world.fix_seed()
+        with Client(world.path, clock=world.clock) as client:
+            client.add_all(PLACED)
+        world.crash_chance = world.random.choice((0.0, 0.01))
+        world.fault_chance = world.random.choice((0.0, 0.02))
+        world.peer_chance = world.random.choice((0.0, 0.05))
+
+        for _ in range(_TURNS):
+            _act(world)
+        for key in list(world.engines):  # Some are drained.
+            world.kill_engine(key)
+        for machine in MACHINES:
+            _start(world, machine)
+        removed_ms = quiesce(world, PLACED)
+
+        check(world, model_of(PLACED), made_ms=START_MS, until_ms=removed_ms)
+
+
+def _start(world: World, machine: str) -> None:
+    places = world.random.choice((1, 3, 8))
+    world.start_engine(max_running=places, machine=machine, labels=MACHINES[machine])
+
+
+def _act(world: World) -> None:
+    """One random move of whoever may move."""
+    random, engines = world.random, sorted(world.engines)
+    dice = random.random()
+    if dice < 0.55 and engines:
+        world.step(random.choice(engines))
+    elif dice < 0.83:
+        world.clock.advance_ms(random.choice((200, 1000, 3000, 3000, 8000)))
+    elif dice < 0.90:
+        if len(engines) < 4:
+            _start(world, random.choice(sorted(MACHINES)))
+    elif dice < 0.92 and engines:
+        world.kill_engine(random.choice(engines))
+    elif dice < 0.93 and world.supervisors:
+        world.kill_supervisor(random.choice(sorted(world.supervisors)))
+    elif dice < 0.935:
+        world.clock.advance_ms(random.choice((90_000, 900_000)))
+    else:
+        _meddle(world)
+
+
+def _meddle(world: World) -> None:
+    """A person starts a run, moves a schedule, or drains or resumes an engine."""
+    random = world.random
+    with Client(world.path, clock=world.clock) as client:
+        dice = random.random()
+        if dice < 0.3:
+            client.run_now(random.choice(PLACED).name)
+        elif dice < 0.7:
+            on = random.choice((*MACHINES, "label:ssd", "any"))
+            client.edit(random.choice(_ROAMING), lambda one: _placed(one, on))
+        elif world.engines:
+            engine, _ = world.engines[random.choice(sorted(world.engines))]
+            if engine.engine_id is not None:
+                change = random.choice((client.drain_engine, client.resume_engine))
+                change(engine.engine_id)
+
+
+def _placed(one: ScheduleSpec, on: str) -> ScheduleSpec:
+    return replace(one, policies=replace(one.policies, on=on))
