@@ -32,7 +32,8 @@ _MOST_REST_MS = 1_000
 # If short runs have taken all places and the reserve, due schedules are left undecided: the next
 # ends wake the engine, or this time does. A run that is queued first costs twice as much.
 _FULL_MS = 100
-_LOST_MS = 50  # how long fires that another engine claims are left to it
+# How long fires that another engine claims are left to it: twice as long after each look.
+_LOST_MS, _MOST_LOST_MS = 50, 400
 # Fires that follow each other closely share a pass: from the third on, passes that fire begin so
 # long after each other. With 200 fires a second, an engine takes half of the processor time.
 _PACE_MS = 20
@@ -74,12 +75,14 @@ class Firing:
         self._fast_at_ms = -_FAST_FOR_MS  # when a schedule fired that fires too often for a pace
         self._pace_until_ms = 0  # when the next one begins at the earliest (monotonic)
         self.has_lost = False  # in the last step, other engines claimed most of what is due
+        self._lost_ms = _LOST_MS  # how long to leave it to them, if so
 
     def fire(self, hold: Hold, *, has_filled: bool) -> None:
         """Start all that is due now and not held: boot fires, plan times, then queued runs.
 
         `has_filled`: this pass has given free places to queued runs already.
         """
+        self._lost_ms = min(2 * self._lost_ms, _MOST_LOST_MS) if self.has_lost else _LOST_MS
         self.has_lost = False
         if self._claimer.has_one_run or hold is Hold.ALL:
             self._fill(hold)
@@ -131,7 +134,7 @@ class Firing:
                 wakes_ms.append(due_ms)
                 continue
             if due_ms <= now_ms:
-                due_ms = now_ms + _LOST_MS  # Another engine claims it, unless that stops now.
+                due_ms = now_ms + self._lost_ms  # Another engine claims it, unless that stops now.
             turn_ms = find_turn_ms(others, queue, due_ms, engine_id=engine_id, offers=offers)
             wakes_ms.append(due_ms + turn_ms)
         wake_ms = min(wakes_ms, default=None)
@@ -159,8 +162,10 @@ class Firing:
         queues, offers = self._claimer.open_queues(), self._claimer.offers
         # One instant for all chunks: a schedule that is due every millisecond is decided once.
         now_ms, begun_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-        # An engine that is behind has no early first start to win by a small chunk.
-        chunk = CHUNK if self._is_behind else FIRST_CHUNK
+        # An engine that is behind has no early first start to win by a small chunk. On a server,
+        # each chunk costs several round trips, and its turn among all engines.
+        is_costly = self._is_behind or self._store.leases is not None
+        chunk = CHUNK if is_costly else FIRST_CHUNK
         self._is_behind = self._is_full = False
         self._may_leave = True
         count = total = 0

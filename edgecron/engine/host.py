@@ -160,7 +160,7 @@ class EngineHost:
             files=self._files,
             watchdog=watchdog,
             copies=find_copies(database, uuid=store.uuid) if isinstance(database, Path) else (),
-            write_watch=watch_writes(database, store),
+            write_watch=watch_writes(database, store, hears_all=False),
         )
 
     def close(self) -> None:

@@ -305,15 +305,18 @@ class WalWatch:
             self._fd = -1
 
 
-def watch_writes(location: Location, store: Connection) -> WriteWatch:
-    """Watch for writes of other connections: by the log of a file, or by notices of a server."""
+def watch_writes(location: Location, store: Connection, *, hears_all: bool = True) -> WriteWatch:
+    """Watch for writes of other connections: by the log of a file, or by notices of a server.
+
+    An engine does not need `hears_all`: a server's notice shows whether it gives engines work.
+    """
     if not isinstance(location, ServerUrl):
         return WalWatch(location)
     from edgecron.store.postgres.connection import ServerDatabase  # an extra
     from edgecron.store.postgres.listening import Listening
 
     assert isinstance(store, ServerDatabase)
-    return Listening(store)
+    return Listening(store, hears_all=hears_all)
 
 
 _NETLINK_ROUTE, _NETLINK_UEVENT = 0, 15

@@ -154,7 +154,7 @@ class EngineRig:
             clock=clock,
             sleeper=sleeper,
             files=self._place,
-            write_watch=watch_writes(database, self.store),
+            write_watch=watch_writes(database, self.store, hears_all=False),
         )
         self._sleeper = sleeper
 

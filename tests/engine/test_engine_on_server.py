@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ from edgecron.client import Client
 from edgecron.model.choices import Status
 from tests.support.engines import Place
 from tests.support.processes import ends
+from tests.support.stores import ServerClock, ServerStores
+from tests.support.story import START_MS, Story
 from tests.support.tools import need_packages
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ def test_notices_show_what_others_write_and_not_what_we_write(
     stores: tuple[PostgresStore, PostgresStore],
 ) -> None:
     ours, others = stores
-    watch = Listening(ours)
+    watch = Listening(ours, hears_all=True)
 
     first = (watch.arm(), watch.take_news())  # What came before is unknown.
     write(ours)
@@ -148,7 +150,7 @@ def test_after_a_lost_connection_it_listens_on_the_new_one(
     postgres: PostgresServer, stores: tuple[PostgresStore, PostgresStore]
 ) -> None:
     ours, others = stores
-    watch = Listening(ours)
+    watch = Listening(ours, hears_all=True)
     watch.arm()
     watch.take_news()
 
@@ -180,3 +182,28 @@ def test_without_notices_the_engine_looks_every_few_seconds(postgres: PostgresSe
     store.close()
 
     assert (found, watch.poll_ms) == ([], 5_000)
+
+
+def test_an_engine_looks_less_and_less_often_while_another_one_claims_what_is_due(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    url = postgres.create_database()
+    with closing(ServerClock(START_MS)) as clock, closing(ServerStores(url, clock=clock)) as made:
+        story = Story(tmp_path / "story.db", clock=clock, stores=made)
+        other = open_store(url, now_ms=0)
+        story.add("sync", "every 1m")
+        story.engine.step()
+        clock.advance_ms(60_000)
+
+        with other.taking_turns("command"), other.transaction():
+            wakes_ms = [story.engine.step().wake_ms for _ in range(5)]
+        won = story.engine.step()
+        story.client.close()
+        story.world.close()
+        other.close()
+
+    assert [None if at is None else at - clock.now_ms() for at in wakes_ms] == [
+        *(50, 100, 200, 400, 400)
+    ]
+    assert won.claimed == 1

@@ -397,7 +397,7 @@ def test_behind_a_pooler_a_connection_needs_no_session(
         with psycopg.connect(url) as foreign:
             assert foreign.execute("SHOW search_path").fetchall() == [('"$user", public',)]
             assert foreign.execute("SELECT * FROM pg_prepared_statements").fetchall() == []
-        listening = Listening(store)
+        listening = Listening(store, hears_all=True)
         assert listening.arm() == []
         assert listening.poll_ms is not None
         store.close()
@@ -426,3 +426,49 @@ def test_own_changes_are_no_news_under_another_name(opened: Opener, url: str) ->
     bench.add(make_spec())
 
     assert store.change_mark == before
+
+
+def test_due_schedules_are_left_to_an_engine_that_claims_from_their_queue(
+    store: PostgresStore, url: str
+) -> None:
+    other = open_store(url, now_ms=0, busy_wait_s=0)
+    clock = FakeClock()
+    bench = Bench(lambda: other, clock)  # type: ignore[arg-type, return-value]
+    bench.add(make_spec("sync", "* * * * *"))
+    clock.advance_ms(60_000)
+    seen = bench.decide(bench.look())
+
+    with store.taking_turns("command"), store.transaction():
+        lost = bench.claim(seen)
+    with store.taking_turns("command on web1"), store.transaction(), pytest.raises(DatabaseBusy):
+        bench.claim(seen)  # It waits for a writer of another kind.
+    won = bench.claim(seen)
+    other.close()
+
+    assert (lost.advanced, lost.granted, lost.decided) == (0, (), ())
+    assert (won.advanced, len(won.granted)) == (1, 1)
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_a_claim_wakes_engines_only_if_it_leaves_a_run_to_them(
+    store: PostgresStore, url: str, places: int
+) -> None:
+    other = open_store(url, now_ms=0)
+    clock = FakeClock()
+    bench = Bench(lambda: other, clock, places=places)  # type: ignore[arg-type, return-value]
+    for name in ("one", "two"):
+        bench.add(make_spec(name, "* * * * *"))
+    clock.advance_ms(60_000)
+    engine, follower = (Listening(store, hears_all=hears_all) for hears_all in (False, True))
+    for one in (engine, follower):
+        one.arm()
+        one.take_news()
+
+    batch = bench.fire()
+    other.note_presence(bench.claimant.engine_id, now_ms=clock.now_ms())
+    store.row("SELECT 1")  # The notice can come with an answer.
+    engine.clear()
+    other.close()
+
+    assert len(batch.granted) == places
+    assert (engine.take_news(), follower.take_news()) == (places == 1, True)

@@ -13,16 +13,16 @@ from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from edgecron.base.clock import Clock, ServerTime
-from edgecron.base.errors import DatabaseUnusable, EdgecronError, InvalidInput
-from edgecron.base.paths import read_location
+from edgecron.base.errors import DatabaseUnusable, EdgecronError
 from edgecron.store.contract import LEASE_MS
 from edgecron.store.postgres.dialect import Statement, to_postgres, to_postgres_many
-from edgecron.store.postgres.refusals import too_new, translate
+from edgecron.store.postgres.refusals import place_of, too_new, translate
 from edgecron.store.postgres.values import SIZES, adapt, as_json, types_of, without_repeated_ids
 from edgecron.store.sql.connection import OwnConnection, Params
 
 LEAST_SERVER = 15  # the major version of PostgreSQL
 CHANNEL = "edgecron"  # of NOTIFY: each transaction that has written
+QUIET = "quiet"  # the notice of a transaction that gives no engine anything to do
 # The advisory lock of all writers of a database. A claim counts the runs of all machines against
 # the limits of groups and schedules, so two claims never run side by side: SKIP LOCKED would find
 # no locked row to skip.
@@ -42,17 +42,8 @@ _SIGNS_OF_LIFE = {
 _MOST_IDLE_MS = 10_000  # that a transaction of a writer is left open by its process
 
 
-def place_of(url: str) -> str:
-    """Where a database is, for people: its URL without the password."""
-    place = str(read_location(url))
-    try:
-        conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
-        raise InvalidInput(  # Without the driver's words: the password can be in them.
-            "the database URL can't be read",
-            hint="write it so: postgresql://USER@HOST:PORT/DATABASE; in a password, write % as %25",
-        ) from None
-    return place
+class TurnTaken(Exception):
+    """Another engine is claiming due schedules of the same queue."""
 
 
 class ServerDatabase(OwnConnection):
@@ -81,6 +72,7 @@ class ServerDatabase(OwnConnection):
         self.is_pooled = False
         self._is_open = False  # a transaction
         self._has_written = False  # the open transaction
+        self.is_quiet = False  # the open transaction wakes no engine
         with self._translated():
             self._connection = self._connect()
 
@@ -329,14 +321,15 @@ class ServerDatabase(OwnConnection):
             return 0
         noted = 0 if self._version is None else self._lock_failures
         locks = f"UPDATE meta SET lock_failures = lock_failures + {noted};" if noted else ""
+        notice = f"NOTIFY {CHANNEL}" + (f", '{QUIET}'" if self.is_quiet else "")
         connection.execute(
-            f"{locks} UPDATE versions SET changes = changes + 1; NOTIFY {CHANNEL}; COMMIT".encode()
+            f"{locks} UPDATE versions SET changes = changes + 1; {notice}; COMMIT".encode()
         )
         self._own_changes += 1
         return noted
 
     def _begin(self, connection: psycopg.Connection[Any], *, is_synced: bool) -> None:
-        self._has_written = False
+        self._has_written = self.is_quiet = False
         asked_ms = self._asked_ms()
         durability = "" if is_synced else "SET LOCAL synchronous_commit = off;"
         # Only writes of other programs are foreign: a URL can give us another name.
@@ -348,8 +341,10 @@ class ServerDatabase(OwnConnection):
                     SET LOCAL application_name = 'edgecron';
                     SET LOCAL lock_timeout = {max(self._busy_wait_ms, 1)};
                     SET LOCAL idle_in_transaction_session_timeout = {_MOST_IDLE_MS};
-                    SELECT pg_try_advisory_xact_lock({_WRITERS}); {self._ask_version()}""",
+                    SELECT {self._try_lock()}; {self._ask_version()}""",
             )
+            if found[0] == (None,):
+                raise TurnTaken
             self._was_locked = found[0] == (0,)
             for _, server_ms in found[1:]:
                 self._note_time(server_ms, asked_ms)
@@ -365,6 +360,10 @@ class ServerDatabase(OwnConnection):
         except BaseException:
             _roll_back(connection)
             raise
+
+    def _try_lock(self) -> str:
+        """Try the lock of all writers; NULL if another engine has the turn."""
+        return f"pg_try_advisory_xact_lock({_WRITERS})"
 
     def _ask_version(self) -> str:
         """Ask under the lock, so that no other program changes the schema before we write."""

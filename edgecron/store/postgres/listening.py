@@ -13,7 +13,7 @@ from contextlib import suppress
 import psycopg
 from psycopg import sql
 
-from edgecron.store.postgres.connection import CHANNEL, ServerDatabase
+from edgecron.store.postgres.connection import CHANNEL, QUIET, ServerDatabase
 
 _POLL_MS = 5_000  # between two looks if no notices come
 _ANSWER_MS = 2_000  # for the notice of the other connection
@@ -21,12 +21,17 @@ _MOST_OTHERS = 100  # notices that can come before it
 
 
 class Listening:
-    """Notice writes of other connections: a descriptor is readable then."""
+    """Notice writes of other connections: a descriptor is readable then.
+
+    `hears_all`: also those that give no engine anything to do, such as a claim that leaves no run
+    waiting. Otherwise each fire would wake every engine.
+    """
 
     look_after_ms = 0  # A notice comes after the commit.
 
-    def __init__(self, database: ServerDatabase) -> None:
+    def __init__(self, database: ServerDatabase, *, hears_all: bool) -> None:
         self._database = database
+        self._heard = ("", QUIET) if hears_all else ("",)
         self._connection: psycopg.Connection[object] | None = None  # the one that listens
         self._own_pid = 0
         self._hears = False
@@ -87,7 +92,7 @@ class Listening:
 
     def _note(self, notice: psycopg.Notify) -> None:
         """Note a notice, also one that comes with the answer to a statement."""
-        if not notice.payload:
+        if notice.payload in self._heard:
             is_own = (
                 self._connection is not None and notice.pid == self._connection.info.backend_pid
             )

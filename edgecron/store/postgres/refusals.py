@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from edgecron.base.errors import (
     DatabaseBusy,
@@ -12,12 +13,14 @@ from edgecron.base.errors import (
     DatabaseFull,
     DatabaseUnusable,
     EdgecronError,
+    InvalidInput,
     LeaseLost,
     NotFound,
     QueryInterrupted,
     SchemaTooNew,
     Unreadable,
 )
+from edgecron.base.paths import read_location
 
 # The first match says what an error of the server means: its code, or the first letters of it.
 _Make = Callable[[str, str], EdgecronError]
@@ -110,3 +113,16 @@ def too_new(place: str, version: int, *, known: int) -> SchemaTooNew:
         f"database {place} is version {version}, this edgecron knows up to {known}",
         hint="upgrade edgecron",
     )
+
+
+def place_of(url: str) -> str:
+    """Where a database is, for people: its URL without the password."""
+    place = str(read_location(url))
+    try:
+        conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise InvalidInput(  # Without the driver's words: the password can be in them.
+            "the database URL can't be read",
+            hint="write it so: postgresql://USER@HOST:PORT/DATABASE; in a password, write % as %25",
+        ) from None
+    return place

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha1
 from pathlib import Path
 
 from edgecron.base.errors import DatabaseUnusable
 from edgecron.base.paths import files_of_server
-from edgecron.store.contract import Lease
-from edgecron.store.postgres.connection import ServerDatabase
+from edgecron.store.contract import Claimant, ClaimBatch, Decision, Lease
+from edgecron.store.postgres.connection import ServerDatabase, TurnTaken
 from edgecron.store.postgres.migrate import migrate
+from edgecron.store.sql.claims import claim_due
+from edgecron.store.sql.engines import note_presence
 from edgecron.store.sql.writes import Writes
+
+# The advisory lock of the engines that claim due schedules of a queue. Who finds it taken leaves
+# them to that engine, and does not wait in the line of all writers only to find nothing.
+_CLAIMANTS = 0x65646765
 
 
 def open_store(
@@ -39,6 +48,48 @@ class PostgresStore(ServerDatabase, Writes):
     """The store of one thread: `protocol.Store`, and more for clients."""
 
     path: Path
+    _turn: str | None = None  # the queue whose due schedules the next transaction claims
+
+    def _try_lock(self) -> str:
+        lock = super()._try_lock()
+        if self._turn is None:
+            return lock
+        queue = int.from_bytes(sha1(self._turn.encode()).digest()[:4], "big", signed=True)
+        return f"CASE WHEN pg_try_advisory_xact_lock({_CLAIMANTS}, {queue}) THEN {lock} END"
+
+    @contextmanager
+    def taking_turns(self, queue: str | None) -> Iterator[None]:
+        """Raise TurnTaken from a transaction if another engine claims from the queue meanwhile."""
+        self._turn = queue
+        try:
+            yield
+        finally:
+            self._turn = None
+
+    def claim_due(
+        self, decisions: Sequence[Decision], *, claimant: Claimant, now_ms: int
+    ) -> ClaimBatch:
+        """Carry out the plans of schedules that have not changed; skip the others.
+
+        Skip all of them if another engine is claiming from their queue.
+        """
+        queues = {one.spec.placed_queue for one in decisions}
+        try:
+            # With work of other queues, which that engine might not take, wait instead.
+            with self.taking_turns(queues.pop() if len(queues) == 1 else None), self.together():
+                batch = claim_due(self, decisions, claimant=claimant, now_ms=now_ms)
+                self.is_quiet = not batch.decided and not batch.has_replaced
+                return batch
+        except TurnTaken:
+            return ClaimBatch()
+
+    def note_presence(
+        self, engine_id: int, *, now_ms: int, written_bytes: int | None = None
+    ) -> None:
+        """Record that an engine is running, and what it has written to the disk so far."""
+        with self.together():
+            note_presence(self, engine_id, now_ms=now_ms, written_bytes=written_bytes)
+            self.is_quiet = True
 
     @property
     def leases(self) -> PostgresStore:
