@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.program import blow_storm
 
 
 @pytest.mark.failure(18)
@@ -18,20 +15,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.failure(24)
 def test_a_minute_of_chaos_violates_nothing(tmp_path: Path) -> None:
     """By a plan that is always the same. It sleeps nearly all the time, beside the other tests."""
-    told = tmp_path / "figures.json"
-    options = ("--seed", "47", "--duration", "30", "--pace", "2", "--json", str(told))
+    options = ("--seed", "47", "--duration", "30", "--pace", "2")
 
-    shown = subprocess.run(
-        [sys.executable, "-m", "tests.chaos", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    found = blow_storm("tests.chaos", *options, told=tmp_path / "figures.json")
 
-    assert shown.returncode == 0, shown.stdout + shown.stderr
-    found = json.loads(told.read_text())
     assert found["violations"] == []
     assert found["runs"] >= 30
     assert found["faults"] >= 8

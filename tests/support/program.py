@@ -5,10 +5,13 @@ It is the package of this tree, or what TESTS_BINARY names, such as the built si
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import edgecron
 from tests.support.edits import AnyEdit
@@ -27,3 +30,17 @@ def copied_program(folder: Path, *edits: AnyEdit) -> Path:
     for edit in edits:
         edit.apply(package)
     return package.parent
+
+
+def blow_storm(module: str, *options: str, told: Path) -> Any:
+    """Run a storm as a command, which writes its figures to `told`; these figures."""
+    shown = subprocess.run(
+        [sys.executable, "-m", module, *options, "--json", str(told)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    return json.loads(told.read_text())
