@@ -44,7 +44,7 @@ from edgecron.cli.schedule_arguments import (
     read_job,
     read_policies,
     read_triggers,
-    rename_former_options,
+    rename_former_option,
     with_defaults,
 )
 from edgecron.cli.session import Session
@@ -74,7 +74,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(cli: Session, args: Namespace) -> int:
     check_name(args.name, what="schedule name")
-    rename_former_options(cli, args)
+    rename_former_option(cli, args)
     given = args
     args = with_defaults(cli, args)
     timezone = check_zone("local" if args.tz is None else args.tz)

@@ -53,7 +53,6 @@ from edgecron.formats.document_plan import (
     Action,
     Document,
     Step,
-    find_notes,
     may_be_secret,
 )
 from edgecron.formats.document_writing import SCHEDULES, spec_table
@@ -138,7 +137,7 @@ def _put_notes(cli: Session, document: Document) -> None:
     """Print what the author of the document should know."""
     if not document.wanted:
         cli.say("the file has no schedules")
-    for note in find_notes(document):
+    for note in document.notes or ():
         cli.warn(note)
     least = None if cli.remote_url() is not None else find_least_niceness()
     for wanted in document.wanted:

@@ -57,7 +57,7 @@ from edgecron.cli.schedule_arguments import (
     read_job,
     read_policies,
     read_triggers,
-    rename_former_options,
+    rename_former_option,
 )
 from edgecron.cli.session import Session
 from edgecron.formats.document import read_document
@@ -90,7 +90,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    rename_former_options(cli, args)
+    rename_former_option(cli, args)
     client = cli.client(must_exist=True)
     if not is_anything_given(args):
         return edit_text(cli, args.name)
@@ -327,8 +327,6 @@ def _plan(cli: Session, opened: Schedule, content: bytes) -> Step:
             hint="make another one with: edgecron add, or edgecron apply",
         )
     [wanted] = document.wanted
-    for note in wanted.notes:
-        cli.warn(note)
     current = client.schedule(opened.name)
     need_unchanged(opened, current)
     if wanted.enabled is None and not current.enabled:

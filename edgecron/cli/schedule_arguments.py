@@ -25,7 +25,6 @@ from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.options import (
-    FORMER_NAMES,
     JOB_OPTIONS,
     NONE,
     OPTIONS,
@@ -42,6 +41,7 @@ from edgecron.triggers import Trigger, parse_trigger
 _WHEN = "when"  # a trigger in words, or the text of any trigger
 _TRIGGERS = (_WHEN, "cron", "every", "at", "once", "after")
 # Options that do something only together with another one.
+_FORMER = "--grace"  # of --max-late
 _NEEDED = {
     "stall_action": "stall_timeout",
     "while_lost": "while",
@@ -54,8 +54,7 @@ _NEEDED = {
 
 def add_schedule_arguments(parser: ArgumentParser) -> None:
     """Add the options of a schedule, grouped by task."""
-    for former in FORMER_NAMES:
-        parser.add_argument(option_label(former), help=SUPPRESS)
+    parser.add_argument(_FORMER, help=SUPPRESS)
     sections = [*Group, None]  # None is for the advanced options of all groups
     for group in sections:
         section = parser.add_argument_group(ADVANCED if group is None else group.value)
@@ -113,23 +112,21 @@ def option_label(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
-def rename_former_options(cli: Session, args: Namespace) -> None:
-    """Take the values of former options as those of their new names, with a warning.
+def rename_former_option(cli: Session, args: Namespace) -> None:
+    """Take the value of --grace as that of --max-late, with a warning.
 
     Raises UsageError if both are given.
     """
-    for former, name in FORMER_NAMES.items():
-        old, new = option_label(former), option_label(name)
-        value = getattr(args, former)
-        if value is None:
-            continue
-        if getattr(args, name) is not None:
-            raise UsageError(
-                f"{old} and {new} are both given, and mean the same", hint=f"remove {old}"
-            )
-        setattr(args, name, value)
-        setattr(args, former, None)
-        cli.warn(values.former_words(old, new))
+    if args.grace is None:
+        return
+    if args.max_late is not None:
+        raise UsageError(
+            f"{_FORMER} and --max-late are both given, and mean the same", hint=f"remove {_FORMER}"
+        )
+    args.max_late, args.grace = args.grace, None
+    cli.warn(
+        f"{_FORMER} is now called --max-late; the old name stops working with the next release"
+    )
 
 
 def read_triggers(

@@ -19,7 +19,7 @@ from edgecron.cli.session import Session
 from edgecron.client.protocol import Client
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.formats.document import MOST_BYTES, read_document
-from edgecron.formats.document_plan import APPLY, PRUNABLE, Action, Document, Step, find_notes
+from edgecron.formats.document_plan import APPLY, PRUNABLE, Action, Document, Step
 from edgecron.views.changes import change_line, mask
 
 _JOIN_S = 10.0
@@ -42,7 +42,7 @@ class ScheduleFiles:
         with self._problems_shown():
             self._documents = _read(paths)
         for path, document in self._documents.items():
-            for note in find_notes(document):
+            for note in document.notes or ():
                 cli.warn(f"{path}: {note}")
 
     def apply(self, report: Report) -> None:

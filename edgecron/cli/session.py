@@ -80,11 +80,6 @@ class Session(Output):
             }
             given = {key: text for key, text in flags.items() if text is not None}
             self._config = load(self.config_path, flags=given)
-            for former, name in self._config.former_names():
-                self.warn(
-                    f"{former} is now called {name};"
-                    " the old name stops working with the next release"
-                )
         return self._config
 
     def setting(self, key: str, *, flag: str | None = None) -> Any:

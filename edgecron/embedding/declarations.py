@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         except_days: str | date | Sequence[str | date]
         catch_up: Literal["once", "skip", "all"]
         max_late: Duration
-        grace: Duration  # the former name of max_late
         overlap: Literal["skip", "queue", "allow", "replace"]
         max_running: int
         timeout: Duration | None

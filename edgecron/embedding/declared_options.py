@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence, Set
 from datetime import date, datetime, timedelta
 from os import PathLike, fspath
@@ -24,7 +23,6 @@ from edgecron.formats.document_writing import (
     schedule_table,
     trigger_key,
 )
-from edgecron.formats.option_texts import rename_former
 from edgecron.model.options import JOB_OPTIONS, LISTS, OPTIONS, Group, OptionType
 from edgecron.triggers import parse_trigger
 
@@ -105,7 +103,7 @@ COMMAND_OPTION_NAMES = OPTION_NAMES | {option.name for option in JOB_OPTIONS}
 def check_names(name: str, options: Mapping[str, object], *, known: Set[str]) -> None:
     """Raise InvalidInput for an option that a declaration can't have."""
     try:
-        for key in rename_former(options)[0]:
+        for key in options:
             _check_name(key, known)
     except InvalidInput as error:
         raise _about(name, error) from None
@@ -163,7 +161,6 @@ def read_change(
 def _keys_of(name: str, options: Mapping[str, object], *, known: Set[str]) -> dict[str, object]:
     """Check options, and return them by the documents' keys, without the time zone."""
     check_names(name, options, known=known)
-    options, notes = rename_former(options)
     try:
         for key, value in options.items():
             _check_option(key, value)
@@ -171,8 +168,6 @@ def _keys_of(name: str, options: Mapping[str, object], *, known: Set[str]) -> di
         raise
     except InvalidInput as error:
         raise _about(name, error) from None
-    for note in notes:
-        warnings.warn(f"schedule {name!r}: {note}", FutureWarning, stacklevel=4)
     keys = {key: _KEYS.get(key, key) for key in options if key != "timezone"}
     return {document_key: _value(document_key, options[key]) for key, document_key in keys.items()}
 

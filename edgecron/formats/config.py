@@ -32,8 +32,6 @@ _OTHER_VARIABLES = {"database": "EDGECRON_DB"}
 PREFIX = "EDGECRON_"
 SECTION_NAMES = ("limits", "defaults", "retention", "dashboard", "daemon")
 _SECTION_VARIABLES = tuple(f"{PREFIX}{section.upper()}_" for section in SECTION_NAMES)
-# Variables of the release before, by their new names.
-_FORMER_VARIABLES: Mapping[str, str] = {"EDGECRON_DEFAULTS_MAX_LATE": "EDGECRON_DEFAULTS_GRACE"}
 _COMMON_VARIABLES = ("EDGECRON_DB", "EDGECRON_URL", "EDGECRON_TOKEN_FILE", FILE_VARIABLE)
 
 # A job has these, and so has a command that it calls; the last one is the single binary's.
@@ -95,10 +93,6 @@ class Config:
         value = self._environ.get(variable)
         if value:
             return Given(_parted(key, value), value, variable, variable)
-        former = _FORMER_VARIABLES.get(variable)
-        value = self._environ.get(former) if former is not None else None
-        if former is not None and value:
-            return Given(_parted(key, value), value, former, former)
         for file in self.files:
             if key in file.values:
                 text, written = file.values[key]
@@ -113,25 +107,11 @@ class Config:
                 found.setdefault(one.rule.name, one)
         return found
 
-    def former_names(self) -> Iterator[tuple[str, str]]:
-        """Yield each given name of the release before, with its place, and its new name."""
-        for name, former in _FORMER_VARIABLES.items():
-            if self._environ.get(former):
-                yield former, name
-        for file in self.files:
-            for key in file.former:
-                from edgecron.formats.config_settings import FORMER_KEYS
-
-                name = FORMER_KEYS[key]
-                yield f"{file.path}:{file.line_of(name)}: {key}", name
-
     def rank(self, key: str) -> int:
         """Rank what gives a setting: 0 a flag, 1 a variable, then the files, last the default."""
         if self._flags.get(key) is not None:
             return 0
-        variable = variable_of(key)
-        former = _FORMER_VARIABLES.get(variable, variable)
-        if self._environ.get(variable) or self._environ.get(former):
+        if self._environ.get(variable_of(key)):
             return 1
         for place, file in enumerate(self.files, 2):
             if key in file.values:
@@ -221,7 +201,7 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
 
     known = {variable_of(key): key for key in SETTINGS}
     for name in given:
-        if name in known or name in _FORMER_VARIABLES.values():
+        if name in known:
             continue
         meant = _find_meant(name, known)
         from edgecron.base.errors import InvalidConfig

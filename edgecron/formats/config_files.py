@@ -16,7 +16,7 @@ from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.base.files import find_weakness, has_other_users
 from edgecron.base.paths import is_root
 from edgecron.base.values import NamedTuple
-from edgecron.formats.config_settings import FORMER_KEYS, SECTIONS, SETTINGS, Setting, Text
+from edgecron.formats.config_settings import SECTIONS, SETTINGS, Setting, Text
 from edgecron.formats.notify_rules import ReadRule, read_rules
 from edgecron.formats.toml import MOST_LEVELS, explain_fault, find_lines, find_too_deep, write_value
 
@@ -25,7 +25,10 @@ NOTIFY = "notify"  # the table of the rules for notices
 ROOT_UID = 0
 # Names that people write instead.
 _ALIKE = 0.75  # of two keys: foo is not follow
-_OTHER_WORDS = {"tz": "timezone", "db": "database", "colour": "color", "output_cap": "output"}
+_OTHER_WORDS = {
+    "tz": "timezone", "db": "database", "colour": "color", "output_cap": "output",
+    "grace": "max_late",
+}  # fmt: skip
 
 
 class ConfigFile(NamedTuple):
@@ -34,12 +37,10 @@ class ConfigFile(NamedTuple):
     path: Path
     values: Mapping[str, tuple[Text, Any]]
     content: str
-    former: tuple[str, ...] = ()  # keys that have a new name
     rules: tuple[ReadRule, ...] = ()  # for notices
 
     def line_of(self, key: str) -> int | None:
-        written = {FORMER_KEYS[former]: former for former in self.former}
-        return line_of(self.content, written.get(key, key))
+        return line_of(self.content, key)
 
 
 def read_file(path: Path, *, is_system: bool = False) -> ConfigFile:
@@ -51,28 +52,20 @@ def read_file(path: Path, *, is_system: bool = False) -> ConfigFile:
     document = _parse(path, content)
     values: dict[str, tuple[Text, Any]] = {}
     problems: list[_Problem] = []
-    former = []
     rules, wrong = read_rules(document.pop(NOTIFY, {}), source=str(path))
     problems += [_Problem(*each) for each in wrong]
-    for written, value in _flatten(document, problems):
-        key = FORMER_KEYS.get(written, written)
-        if key in values:
-            words = f"{written} and {key} are both given, and mean the same"
-            problems.append(_Problem(written, words, f"remove {written}"))
-            continue
-        if key != written:
-            former.append(written)
+    for key, value in _flatten(document, problems):
         setting = SETTINGS[key]
         try:
-            text = setting.kind.text_of(value, written)
-            setting.kind.read(text, written)
+            text = setting.kind.text_of(value, key)
+            setting.kind.read(text, key)
         except InvalidInput as error:
-            problems.append(_Problem(written, error.message, error.hint or example_of(setting)))
+            problems.append(_Problem(key, error.message, error.hint or example_of(setting)))
         else:
             values[key] = (text, value)
     if problems:
         raise _refuse(path, content, problems)
-    return ConfigFile(path, values, content, tuple(former), tuple(rules))
+    return ConfigFile(path, values, content, tuple(rules))
 
 
 class _Problem(NamedTuple):
@@ -210,9 +203,9 @@ def _flatten(
     names = _names_of(section)
     for name, value in table.items():
         full = f"{section}.{name}" if section else name
-        if name not in names and full not in FORMER_KEYS:
+        if name not in names:
             problems.append(_unknown(section, name))
-        elif full in SETTINGS or full in FORMER_KEYS:
+        elif full in SETTINGS:
             yield full, value
         elif isinstance(value, dict):
             yield from _flatten(value, problems, full)

@@ -24,7 +24,7 @@ from edgecron.formats.option_texts import read_list, read_option
 from edgecron.formats.value_texts import read_choice, read_count, read_duration_ms
 from edgecron.model.choices import Alert, OnLost, OnShutdown
 from edgecron.model.engine import check_label
-from edgecron.model.options import DEFAULTABLE, FORMER_NAMES, LISTS, NONE, Option, OptionType, Part
+from edgecron.model.options import DEFAULTABLE, LISTS, NONE, Option, OptionType, Part
 
 Text = str | tuple[str, ...]
 
@@ -411,7 +411,3 @@ SETTINGS: dict[str, Setting] = {
     setting.key: setting
     for setting in (*_TOP, *_LIMITS, *_DAEMON, *_DEFAULTS, *_RETENTION, *_DASHBOARD)
 }
-
-
-# Keys of the release before: see `FORMER_NAMES`.
-FORMER_KEYS = {f"defaults.{former}": f"defaults.{name}" for former, name in FORMER_NAMES.items()}

@@ -23,7 +23,6 @@ from edgecron.formats.document_plan import (
 )
 from edgecron.formats.document_schedule import read_table, suggest_key
 from edgecron.formats.document_writing import JOBS, SCHEDULES, TEMPLATES, TRIGGERS
-from edgecron.formats.option_texts import rename_former
 from edgecron.formats.toml import MOST_LEVELS, explain_fault, find_lines, find_too_deep
 from edgecron.model.options import OPTIONS
 
@@ -72,12 +71,11 @@ def built_in() -> Mapping[str, Mapping[str, Any]]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
     """The keys of a schedule and of its templates. `origins` has the template of each key that is
-    not the schedule's own; `notes` are about former names of keys."""
+    not the schedule's own."""
 
     table: Mapping[str, Any]
     templates: tuple[str, ...]
     origins: Mapping[str, str]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,16 +94,14 @@ class Templates:
         merged: dict[str, Any] = {}
         origins: dict[str, str] = {}
         for name in names:
-            given, _ = _renamed(self.own[name] if name in self.own else built_in()[name])
+            given = self.own[name] if name in self.own else built_in()[name]
             _lay_over(merged, given)
             origins.update(dict.fromkeys(given, name))
-        own, notes = _renamed(keys)
-        _lay_over(merged, own)
+        _lay_over(merged, keys)
         return Resolved(
             table=merged,
             templates=names,
-            origins={key: name for key, name in origins.items() if key not in own},
-            notes=notes,
+            origins={key: name for key, name in origins.items() if key not in keys},
         ), problems
 
     def find_notes(self, lines: Mapping[tuple[str, ...], int]) -> Iterator[str]:
@@ -193,14 +189,6 @@ def _lay_over(merged: dict[str, Any], keys: Mapping[str, Any]) -> None:
         merged["env"] = {**earlier, **env}
 
 
-def _renamed(keys: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Give former names of keys their new ones. If both are given, reading the keys refuses it."""
-    try:
-        return rename_former(keys)
-    except InvalidInput:
-        return keys, ()
-
-
 # Documents.
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -239,7 +227,7 @@ def read_document(
                 told = "" if template is None else f" (from template {template!r})"
                 problems.append(replace(one, message=one.message + told))
         if wanted is not None:
-            found.append(replace(wanted, notes=wanted.notes + resolved.notes))
+            found.append(wanted)
             named[name] = resolved.templates
     problems += _contradictions(found)
     if problems:

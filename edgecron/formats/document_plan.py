@@ -29,8 +29,7 @@ class Wanted:
     the same time, None being no limit. If `limit` itself is None, the group's limit stays.
     `is_declared`: a program declares it at each start, so an `at` in the past never fires, and a
     changed interval keeps its phase. `is_portable`: the file can come from another machine, so an
-    `at` can lie in the past and an upstream can be missing. `notes`: sentences for its author,
-    such as that a key has a new name.
+    `at` can lie in the past and an upstream can be missing.
     """
 
     spec: ScheduleSpec
@@ -38,7 +37,6 @@ class Wanted:
     limit: tuple[str, int | None] | None = None
     is_declared: bool = False
     is_portable: bool = False
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +51,6 @@ class Document:
     text: str
     notes: tuple[str, ...] | None = None
     templates: Mapping[str, tuple[str, ...]] | None = None
-
-
-def find_notes(document: Document) -> list[str]:
-    """Return the sentences for the author of a document."""
-    return [
-        *(document.notes or ()),
-        *(f"schedule {one.spec.name}: {note}" for one in document.wanted for note in one.notes),
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.engine import find_program
 from edgecron.model.job import Job
 from edgecron.model.options import (
-    FORMER_NAMES,
     JOB_OPTIONS,
     LISTS,
     NONE,
@@ -36,6 +35,7 @@ _OTHER_WORDS = {
     "tz": "timezone", "argv": "command", "cmd": "command", "run": "command", "exec": "command",
     "folder": "cwd", "dir": "cwd", "environment": "env", "schedule": "cron", "scopes": "scope",
     "paused": "enabled", "disabled": "enabled", "start": "from", "end": "until",
+    "grace": "max_late",
 }  # fmt: skip
 
 
@@ -213,17 +213,13 @@ class _Reading:
     is_portable: bool
     also: Collection[str]
     is_fast_ok: bool = False
-    notes: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list)
 
     def read(self) -> Wanted | None:
         """Read the schedule; None if there are problems."""
         self._try(None, partial(check_name, self.name, what="schedule name"))
-        renamed = self._try(None, partial(values.rename_former, self.table))
-        if renamed is not None:
-            self.table, self.notes = renamed
         for key in self.table:
-            if key not in OPTIONS and (renamed or key not in FORMER_NAMES):
+            if key not in OPTIONS:
                 self._note(key, f"key {key!a} is unknown", hint_for_unknown(key, also=self.also))
         timezone = self._take("timezone", read_timezone, LOCAL)
         self.is_fast_ok = self._take("allow_fast", read_boolean, False)
@@ -252,7 +248,6 @@ class _Reading:
             enabled=enabled,
             limit=limit,
             is_portable=self.is_portable,
-            notes=self.notes,
         )
 
     def _take(self, key: str, read: Callable[[Any], object], default: object) -> Any:

@@ -37,7 +37,6 @@ from edgecron.model.conditions import check_needs, parse_condition
 from edgecron.model.engine import check_placement
 from edgecron.model.job import READERS, Job
 from edgecron.model.options import (
-    FORMER_NAMES,
     MOST_PRIORITY,
     NONE,
     POLICIES,
@@ -114,28 +113,6 @@ def policy_fields(
         elif text is not None:
             fields[option.field or ""] = read_option(option, text, what=label(option.name))
     return fields
-
-
-def former_words(former: str, name: str) -> str:
-    """Say that an option has a new name."""
-    return f"{former} is now called {name}; the old name stops working with the next release"
-
-
-def rename_former(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Replace former names of options by their new ones; also return a sentence for each.
-
-    Raises InvalidInput if both names are given.
-    """
-    found = FORMER_NAMES.keys() & given.keys()
-    if not found:
-        return given, ()
-    for former in found:
-        if (name := FORMER_NAMES[former]) in given:
-            raise InvalidInput(
-                f"{former} and {name} are both given, and mean the same", hint=f"remove {former}"
-            )
-    renamed = {FORMER_NAMES.get(key, key): value for key, value in given.items()}
-    return renamed, tuple(former_words(former, FORMER_NAMES[former]) for former in sorted(found))
 
 
 def check_retry_delays(policies: Policies, label: Callable[[str], str]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from edgecron.client.plain_forms import Shape, nullable
 from edgecron.formats.document_writing import TRIGGERS
-from edgecron.model.options import FORMER_NAMES, OPTIONS, RULE_NAME, Option, OptionType
+from edgecron.model.options import OPTIONS, RULE_NAME, Option, OptionType
 
 DEFAULT_ZONE = "UTC"  # of a request without a zone
 NAME: Shape = {
@@ -165,13 +165,7 @@ def _shape(option: Option) -> Shape:
     return _BY_TYPE[option.type](option)
 
 
-_SHAPES: Mapping[str, Shape] = {
-    **{name: _shape(option) for name, option in OPTIONS.items()},
-    **{
-        former: {**_shape(OPTIONS[name]), "deprecated": True, "description": f"now called {name}"}
-        for former, name in FORMER_NAMES.items()
-    },
-}
+_SHAPES: Mapping[str, Shape] = {name: _shape(option) for name, option in OPTIONS.items()}
 
 DOCUMENT: Shape = {
     "type": "object",

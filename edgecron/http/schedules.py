@@ -17,7 +17,7 @@ from edgecron.client.resources import API
 from edgecron.client.schedule_forms import plain_text, schedule_fields
 from edgecron.formats.document_plan import Action, Step, Wanted, compare_one, refuse
 from edgecron.formats.document_schedule import read_table
-from edgecron.formats.option_texts import read_run_options, rename_former
+from edgecron.formats.option_texts import read_run_options
 from edgecron.formats.value_texts import read_time
 from edgecron.http.answer_objects import (
     Conditions,
@@ -93,8 +93,7 @@ def post_schedule(client: Client, request: ApiRequest) -> Answer:
     name = document.pop("name")
     [made] = client.apply((plan_new(name, document, now=client.now()),), origin=ORIGIN)
     location = f"{request.root}{request.path}/{name}"
-    answer = schedule_answer(client, made, status=201, location=location)
-    return _noted(answer, rename_former(document)[1])
+    return schedule_answer(client, made, status=201, location=location)
 
 
 def put_schedule(client: Client, request: ApiRequest) -> Answer:
@@ -112,7 +111,6 @@ def put_schedule(client: Client, request: ApiRequest) -> Answer:
     return _changed_answer(
         client,
         step,
-        notes=() if step.wanted is None else step.wanted.notes,
         status=201 if is_new else 200,
         location=f"{request.root}{request.path}" if is_new else None,
     )
@@ -125,7 +123,7 @@ def patch_schedule(client: Client, request: ApiRequest) -> Answer:
         return plan_patch(schedule, request.content, now=client.now())
 
     step = _carry_out(client, request, client.schedule, plan)
-    return _changed_answer(client, step, notes=rename_former(request.content)[1])
+    return _changed_answer(client, step)
 
 
 def delete_schedule(client: Client, request: ApiRequest) -> Answer:
@@ -168,7 +166,7 @@ def plan_new(name: str, document: Mapping[str, Any], *, now: datetime) -> Step:
 
 def plan_patch(schedule: Schedule, patch: Mapping[str, Any], *, now: datetime) -> Step:
     """Plan a change of the given keys; null clears a key. Raises as `plan_new`."""
-    table = merge(document_of(schedule), rename_former(patch)[0])
+    table = merge(document_of(schedule), patch)
     wanted = _read_document(schedule.name, table, schedule, now=now)
     if wanted.enabled is None:
         wanted = replace(wanted, enabled=True)  # The key was cleared or missing.
@@ -232,22 +230,15 @@ def _changed_answer(
     client: Client,
     step: Step,
     *,
-    notes: tuple[str, ...],
     status: int = 200,
     location: str | None = None,
 ) -> Answer:
-    """Answer a schedule after a step, with these notes and one if it keeps former secrets."""
+    """Answer a schedule after a step; the header Edgecron-Note says if it keeps former secrets."""
     answer = schedule_answer(client, client.schedule(step.name), status=status, location=location)
     words = kept_words(step.changes, forget=f"edgecron prune --forget {step.name}")
-    return _noted(answer, notes if words is None else (*notes, words))
-
-
-def _noted(answer: Answer, notes: tuple[str, ...]) -> Answer:
-    """Put notes into the header Edgecron-Note."""
-    if not notes:
+    if words is None:
         return answer
-    note = ascii("; ".join(notes))[1:-1]
-    return replace(answer, headers={**answer.headers, "edgecron-note": note})
+    return replace(answer, headers={**answer.headers, "edgecron-note": ascii(words)[1:-1]})
 
 
 def merge(target: Any, patch: Any) -> Any:

@@ -408,9 +408,8 @@ OPTIONS: dict[str, Option] = {
                "false pauses the schedule; unchanged if not given", flag="", example="false"),
     )
 }  # fmt: skip
-# Names of the release before. Input accepts them until the next release; no output has them.
-FORMER_NAMES = {"grace": "max_late"}
-FORMER_FIELDS = {"grace_s": "max_late_s"}  # of JSON
+# Fields of JSON that peers of the release before write, and their names now.
+FORMER_FIELDS = {"grace_s": "max_late_s"}
 POLICIES = tuple(option for option in OPTIONS.values() if option.part is Part.POLICIES)
 JOB_OPTIONS = tuple(option for option in OPTIONS.values() if option.part is Part.JOB)
 DEFAULTABLE = tuple(option for option in OPTIONS.values() if option.has_default)

@@ -13,7 +13,6 @@ from edgecron.embedding import declarations
 from edgecron.embedding.declared_options import COMMAND_OPTION_NAMES
 from edgecron.embedding.enqueuing import CALL_OPTIONS
 from edgecron.embedding.failures import RULE_NAMES
-from edgecron.model.options import FORMER_NAMES
 from tests.support.examples import code_of, python_of
 
 # `tests/test_examples.py` runs each of these programs.
@@ -56,4 +55,4 @@ def test_type_checkers_know_each_option() -> None:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
     }
 
-    assert known - FORMER_NAMES.keys() == set(COMMAND_OPTION_NAMES)
+    assert known == set(COMMAND_OPTION_NAMES)

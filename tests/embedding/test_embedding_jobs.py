@@ -79,20 +79,6 @@ def test_declaring_opens_nothing_and_starts_nothing(path: Path, clock: FakeClock
     assert not scheduler.is_running
 
 
-def test_a_former_option_works_and_the_warning_names_the_new_one(
-    path: Path, clock: FakeClock
-) -> None:
-    scheduler = Scheduler(path, clock=clock)
-
-    with pytest.warns(FutureWarning, match="grace is now called max_late") as warned:
-
-        @scheduler.job("@daily", grace="2h")
-        def tidy() -> None: ...
-
-    assert [one.filename for one in warned] == [__file__]
-    assert tidy.schedule.spec.policies.max_late_s == 7200
-
-
 def test_a_declared_job_is_kept_when_it_is_first_used(path: Path, clock: FakeClock) -> None:
     scheduler = Scheduler(path, clock=clock, timezone="Europe/Berlin")
 

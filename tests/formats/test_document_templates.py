@@ -164,20 +164,6 @@ command = ["true"]
     assert message.endswith("(from template 'base')")
 
 
-def test_a_former_name_in_a_template_and_the_new_one_in_a_schedule_are_one_key() -> None:
-    text = """
-        [templates.base]
-        grace = "2h"
-        [schedules.a]
-        template = "base"
-        every = "1d"
-        max_late = "3h"
-        command = ["true"]
-        """
-
-    assert tables(text)["a"]["max_late"] == "3h"
-
-
 @pytest.mark.parametrize(
     ("text", "hint"),
     [

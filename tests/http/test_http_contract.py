@@ -15,7 +15,7 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.http.document_schema import DOCUMENT, PATCH
-from edgecron.model.options import FORMER_NAMES, OPTIONS
+from edgecron.model.options import OPTIONS
 from tests.support.http import Api, serving
 from tests.support.specs import make_spec
 
@@ -100,8 +100,7 @@ def test_the_document_is_open_to_who_has_the_token_and_says_that_it_is_needed(
 
 
 def test_every_key_of_a_document_has_a_shape() -> None:
-    names = OPTIONS.keys() | FORMER_NAMES.keys()
-    assert DOCUMENT["properties"].keys() == PATCH["properties"].keys() == names
+    assert DOCUMENT["properties"].keys() == PATCH["properties"].keys() == OPTIONS.keys()
 
 
 def test_the_document_names_every_zone_once(tmp_path: Path) -> None:

@@ -88,21 +88,6 @@ def test_a_note_says_that_a_removed_secret_stays_in_the_database(api: Api) -> No
     assert not {"edgecron-note"} & (made.headers.keys() | put.headers.keys())
 
 
-def test_a_former_key_works_and_a_note_names_the_new_one(api: Api) -> None:
-    put = api.ask("PUT", ONE, NIGHTLY | {"grace": "2h"})
-    patched = api.ask("PATCH", ONE, {"grace": "3h"})
-    both = api.ask("PATCH", ONE, {"grace": "4h", "max_late": "4h"})
-    posted = api.ask("POST", "/api/v1/schedules", NIGHTLY | {"name": "other", "grace": "2h"})
-    cleared = api.ask("PATCH", ONE, {"grace": None})
-
-    assert put.json["document"] == NIGHTLY | {"max_late": "2h"}
-    assert patched.json["document"] == NIGHTLY | {"max_late": "3h"}
-    assert (both.status, posted.status) == (422, 201)
-    assert cleared.json["document"] == NIGHTLY
-    for told in (put, patched, posted, cleared):
-        assert "grace is now called max_late" in told.headers["edgecron-note"]
-
-
 def test_null_clears_a_key_and_a_variable(api: Api) -> None:
     api.ask("PUT", ONE, NIGHTLY | {"timeout": "1h", "env": {"A": "1", "B": "2"}})
 
