@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +23,8 @@ from edgecron.model.listing import (
 )
 
 if TYPE_CHECKING:
+    from array import array
+
     from edgecron.client.engine_health import EngineState
     from edgecron.client.following import Follower, LaterRuns
     from edgecron.engine.other_engines import DatabaseCopy

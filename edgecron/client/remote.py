@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.simulation import Simulation
     from edgecron.views.busy import WeekHeat
-    from edgecron.views.statistics import Tallied
 
 
 # How many fires to come are asked for at a time: most want few, and who wants many wants all.
@@ -59,6 +58,7 @@ class RemoteClient(RemoteRuns):
     foresee = asked(Client.foresee)
     explain = asked(Client.explain)
     timeline = asked(Client.timeline, what="timeline")
+    tallies = asked(Client.tallies)
 
     def schedules(self) -> list[Schedule]:
         page = self.schedule_page()
@@ -154,30 +154,12 @@ class RemoteClient(RemoteRuns):
         )
         yield found
 
-    def tallies(
-        self,
-        name: str | None = None,
-        *,
-        since: datetime,
-        after: str | None = None,
-        limit: int | None = None,
-        with_trends: bool = False,
-    ) -> Tallied:
-        found: Tallied = self.request(
-            "tallies",
-            schedule=name,
-            since=since,
-            after=after,
-            limit=limit,
-            with_trends=with_trends or None,  # An older server does not know it.
-        )
-        return found
-
     # Changes of schedules.
 
     add_all = asked(Client.add_all)
     pause = asked(Client.pause)
     resume = asked(Client.resume)
+    reschedule = asked(Client.reschedule)
     remove_unreadable = asked(Client.remove_unreadable)
     undo_removal = asked(Client.undo_removal)
     changes = asked(Client.changes)
@@ -223,10 +205,6 @@ class RemoteClient(RemoteRuns):
         schedule = self.schedule(name)
         self.request("remove", name=name)
         return schedule
-
-    def reschedule(self, name: str, run_at: datetime) -> Schedule:
-        found: Schedule = self.request("reschedule", name=name, time=run_at)
-        return found
 
     def apply(self, steps: Sequence[Step], *, origin: str) -> list[Schedule]:
         """Send the steps, without those that leave a schedule as it is."""

@@ -14,7 +14,7 @@ from edgecron.base.errors import InvalidName, NotFound, NotSupported
 from edgecron.base.units import format_duration_ms, from_ms
 from edgecron.client.protocol import Client
 from edgecron.client.remote_link import NothingThere
-from edgecron.client.resources import resource_types
+from edgecron.client.resources import API_NAMES, resource_types
 from edgecron.model.choices import Status
 from edgecron.model.listing import ALL_RUNS, Choice, RunChoice, RunPage
 from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
@@ -43,10 +43,11 @@ def asked(
 
     @wraps(method)
     def ask(client: Requests, /, *args: P.args, **given: P.kwargs) -> R:
-        arguments = {**dict(zip(positional, args, strict=False)), **given}
-        run: Any = arguments.pop("execution", None)
-        if run is not None:
-            arguments["execution_id"] = run.id
+        renamed = API_NAMES.get(name, {})
+        arguments = {
+            renamed.get(key, key): one.id if isinstance(one, Execution) else one
+            for key, one in {**dict(zip(positional, args, strict=False)), **given}.items()
+        }
         try:
             found: R = client.request(name, **arguments)
         except NothingThere:

@@ -17,7 +17,7 @@ from edgecron.base.values import NamedTuple, dataclass, names_of, replace
 from edgecron.client.following import BegunRuns, LocalLaterRuns
 from edgecron.formats.option_texts import read_run_options
 from edgecron.model.choices import Cause, Status
-from edgecron.model.listing import Choice, RunChoice, RunPage, SchedulePage, SortBy, Standing
+from edgecron.model.listing import Choice, RunChoice, RunPage, SchedulePage, Standing
 from edgecron.model.run import Execution, OutputChunk
 from edgecron.planning.corrections import ClockState
 from edgecron.views.outlook import LatePlaces
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from edgecron.planning.forecast import UpcomingFire
     from edgecron.planning.simulation import Simulation
     from edgecron.views.busy import WeekHeat
-    from edgecron.views.statistics import Tallied
 
 
 V = TypeVar("V", "ScheduleSpec", "Job", "Policies")
@@ -77,22 +76,6 @@ def standings(
     return client.standings(after=after, limit=limit, choice=choice)
 
 
-def schedule_order(
-    client: Client,
-    *,
-    sort: SortBy | None = None,
-    is_descending: bool = False,
-    filter: Filter | None = None,
-) -> list[int]:
-    """The ids of the schedules that a filter lets through, in an order."""
-    return list(client.schedule_order(sort, is_descending=is_descending, matches=filter))
-
-
-def schedule_ids_named(client: Client, *, filter: Filter) -> list[int]:
-    """The ids of schedules, removed ones too, whose names a filter lets through."""
-    return list(client.schedule_ids_named(filter))
-
-
 def next_fires(
     client: Client,
     *,
@@ -123,19 +106,6 @@ def simulate(
         if found is not None:
             return found
     raise AssertionError("the simulation has no end")
-
-
-def tallies(
-    client: Client,
-    *,
-    since: datetime,
-    schedule: str | None = None,
-    after: str | None = None,
-    limit: int | None = None,
-    with_trends: bool = False,
-) -> Tallied:
-    """Sum up the runs since a time, per schedule and in total."""
-    return client.tallies(schedule, since=since, after=after, limit=limit, with_trends=with_trends)
 
 
 def edit_once(
@@ -172,29 +142,12 @@ def remove(client: Client, *, name: str) -> None:
     client.remove(name)
 
 
-def reschedule(client: Client, *, name: str, time: datetime) -> Schedule:
-    """Move the next run of a schedule to another time."""
-    return client.reschedule(name, time)
-
-
 # Plans.
 
 
 def check(client: Client, *, step: Step) -> None:
     """Check a step of a plan, such as its times, without a change."""
     client.check(step)
-
-
-def backfill(
-    client: Client,
-    *,
-    name: str,
-    from_at: datetime,
-    to_at: datetime,
-    priority: int | None = None,
-) -> list[int]:
-    """Queue runs for these times, and answer with their ids."""
-    return client.backfill(name, from_at, to_at, priority=priority)
 
 
 _MOST_BYTES = 512 * 1024  # of output in one answer, unless a single chunk is longer
@@ -222,21 +175,6 @@ def history_page(
         with_former=former,
     )
     return client.history_page(schedule, choice=choice, limit=limit)
-
-
-def next_attempt(client: Client, *, execution_id: int) -> Execution | None:
-    """The retry of a run, or null."""
-    return client.next_attempt(client.execution(execution_id))
-
-
-def spec_of(client: Client, *, execution_id: int) -> ScheduleSpec | None:
-    """The schedule's definition when the run was decided; null if that was pruned."""
-    return client.spec_of(client.execution(execution_id))
-
-
-def is_supervised(client: Client, *, execution_id: int) -> bool:
-    """Whether a supervisor looks after it."""
-    return client.is_supervised(client.execution(execution_id))
 
 
 class Piece(NamedTuple):

@@ -2,7 +2,8 @@
 
 Each resource has a name, a method, a path, and the key of its answer. The method of this name of
 the Protocol `Client` answers, or, if requests need other parameters, one of `resource_functions`.
-Its parameters come from the path, then from the query of a GET, or the body of other methods.
+Its parameters come from the path, then from the query of a GET, or the body of other methods. They
+are those of the function, but for `API_NAMES`; callbacks are not sent.
 `edgecron.http` serves the resources, `RemoteClient` asks for them, and the OpenAPI document
 describes them, all from this table.
 """
@@ -11,9 +12,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, get_origin
 from urllib.parse import quote, urlencode
 
 from edgecron.base.errors import (
@@ -63,6 +64,16 @@ class Resource(NamedTuple):
 
 
 _PARAMETERS = {"id": "execution_id"}
+# Parameters of methods of `Client` that the API names otherwise. A run is sent as its id.
+API_NAMES: Mapping[str, Mapping[str, str]] = {
+    "schedule_order": {"matches": "filter"},
+    "schedule_ids_named": {"matches": "filter"},
+    "tallies": {"name": "schedule"},
+    "reschedule": {"run_at": "time"},
+    "next_attempt": {"execution": "execution_id"},
+    "spec_of": {"execution": "execution_id"},
+    "is_supervised": {"execution": "execution_id"},
+}
 # The least and most of numbers in requests. `upcoming` fires are computed one by one.
 _BOUNDS: Mapping[str, tuple[int, int]] = {
     "upcoming": (0, 1_000),
@@ -207,14 +218,23 @@ class ResourceTypes(NamedTuple):
         own = getattr(resource_functions, self.resource.name, None)
         if own is not None:
             return own(client, **arguments)
-        return getattr(client, self.resource.name)(**arguments)
+        names = {api: own for own, api in API_NAMES.get(self.resource.name, {}).items()}
+        given = {names.get(name, name): value for name, value in arguments.items()}
+        if "execution" in given:
+            given["execution"] = client.execution(given["execution"])
+        return getattr(client, self.resource.name)(**given)
 
 
 @cache
 def resource_types(name: str) -> ResourceTypes:
     """Return the resource of this name with its types."""
     function: Any = getattr(resource_functions, name, None) or getattr(Client, name)
-    hints = hints_of(function)
+    renamed = API_NAMES.get(name, {})
+    hints = {
+        renamed.get(one, one): int if one == "execution" else hint
+        for one, hint in hints_of(function).items()
+        if get_origin(hint) is not Callable
+    }
     names = [one for one in hints if one not in ("return", "client")]
     code, defaults = function.__code__, function.__defaults__ or ()
     optional = {
@@ -226,7 +246,7 @@ def resource_types(name: str) -> ResourceTypes:
         words=(function.__doc__ or "").partition("\n")[0],
         hints=hints,
         parameters={one: _bounded(one, form_of(hints[one])) for one in names},
-        required=frozenset(names) - optional,
+        required=frozenset(names) - {renamed.get(one, one) for one in optional},
         answer=form_of(hints["return"]),
     )
 
