@@ -228,6 +228,7 @@ class EngineFiles:
     def __init__(self, state_dir: Path, key: str) -> None:
         self._state_dir = state_dir
         self._key = key
+        self._lock_path = engine_lock_path(state_dir, key)
         self._pid = os.getpid()
         self._lock_fds = [take_engine_lock(state_dir, key)]
         try:
@@ -269,14 +270,14 @@ class EngineFiles:
 
     def _is_there(self) -> bool:
         try:
-            found = os.lstat(engine_lock_path(self._state_dir, self._key))
+            found = os.lstat(self._lock_path)
         except FileNotFoundError:
             return False
         return os.path.samestat(found, os.fstat(self._lock_fds[-1]))
 
     def _let_go(self) -> None:
         with suppress(OSError):
-            engine_lock_path(self._state_dir, self._key).unlink(missing_ok=True)
+            self._lock_path.unlink(missing_ok=True)
         self._close_locks()
 
     def _close_locks(self) -> None:

@@ -30,7 +30,7 @@ from edgecron.model.choices import GAVE_UP_MARK, SUSPENDED_MARK
 PROTOCOL_VERSION = 2
 GIVEN_BACK = "given_back"  # instead of an error code: the run had no place yet
 MAX_FRAME_BYTES = 256 * 1024 * 1024
-READ_BYTES = 256 * 1024
+READ_BYTES = 64 * 1024  # for more, each read would map memory
 SEND_BYTES = 32 * 1024
 
 # Made once: `json.dumps` with separators makes one for each call.

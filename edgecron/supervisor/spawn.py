@@ -42,6 +42,8 @@ class Spawner:
 
     def __init__(self) -> None:
         self._null_fd = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        # Read once: the file costs as many system calls as the rest of a start.
+        self._oom_score = read_oom_score()
         self._command_limit: tuple[int, int] | None = None
         self._reserve: list[int] = []
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -79,7 +81,7 @@ class Spawner:
             stdout_fd, stdout_child = _pipe(opened)
             stderr_fd, stderr_child = _pipe(opened)
             stdio = (stdin_fd, stdout_child, stderr_child)
-            with unprotected_from_oom():
+            with unprotected_from_oom(self._oom_score):
                 if request.needs_fork:
                     pid, report = self._fork(request, stdio, env=env, limits=limits)
                 else:
@@ -156,13 +158,13 @@ class Spawner:
 
 
 @contextlib.contextmanager
-def unprotected_from_oom(path: str = OOM_SCORE) -> Iterator[None]:
+def unprotected_from_oom(own: int, path: str = OOM_SCORE) -> Iterator[None]:
     """Give up a protection from the kernel's OOM killer while a command starts.
 
     A service manager can protect engine and supervisor (systemd: `OOMScoreAdjust=-500`). A command
-    must not inherit that, or one that eats all memory would survive its supervisor.
+    must not inherit that, or one that eats all memory would survive its supervisor. `own` is our
+    score.
     """
-    own = _read_oom_score(path)
     is_lowered = own < 0 and _write_oom_score(path, 0)
     try:
         yield
@@ -171,7 +173,8 @@ def unprotected_from_oom(path: str = OOM_SCORE) -> Iterator[None]:
             _write_oom_score(path, own)
 
 
-def _read_oom_score(path: str) -> int:
+def read_oom_score(path: str = OOM_SCORE) -> int:
+    """Read our score for the OOM killer; 0 if the system has none."""
     try:
         with open(path, "rb") as file:
             return int(file.read())

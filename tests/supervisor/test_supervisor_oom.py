@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.supervisor.spawn import OOM_SCORE, unprotected_from_oom
+from edgecron.supervisor.spawn import OOM_SCORE, read_oom_score, unprotected_from_oom
 from tests.supervisor.supervisor_bench import Bench
 from tests.support.accounts import as_root, identity
 
@@ -20,7 +20,7 @@ def test_only_what_is_spared_itself_sets_that_aside(
     place = tmp_path / "oom_score_adj"
     place.write_text(f"{own}\n")
 
-    with unprotected_from_oom(str(place)):
+    with unprotected_from_oom(read_oom_score(str(place)), str(place)):
         during = int(place.read_text())
 
     assert during == meanwhile
@@ -28,7 +28,9 @@ def test_only_what_is_spared_itself_sets_that_aside(
 
 
 def test_a_system_that_spares_nobody_is_left_alone(tmp_path: Path) -> None:
-    with unprotected_from_oom(str(tmp_path / "none")):
+    place = str(tmp_path / "none")
+
+    with unprotected_from_oom(read_oom_score(place), place):
         pass
 
     assert list(tmp_path.iterdir()) == []

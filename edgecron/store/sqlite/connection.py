@@ -26,7 +26,7 @@ from edgecron.store.sqlite.lost_files import (
     may_be_lost,
     refuse_lost_log,
 )
-from edgecron.store.sqlite.statements import Statements, emptied, gone, translated_errors
+from edgecron.store.sqlite.statements import Statements, TranslatedErrors, emptied, gone
 
 _PAUSE_S = 0.003  # twice as long as the longest nap
 _LONG_TRIES = 800  # about a second, with what each nap takes beside its millisecond
@@ -126,7 +126,7 @@ class Database(Statements):
             self._open()
 
     def _open(self) -> None:
-        with translated_errors(self.path):
+        with TranslatedErrors(self.path):
             self._connection = open_file(self.path)
             try:
                 configure(self._connection, self.path, wait_for_lock=self._busy_wait.nap)
@@ -183,7 +183,7 @@ class Database(Statements):
         found = self.row("PRAGMA data_version")
         assert found is not None
         if found[0] != self._data_version:
-            with self.in_use, translated_errors(self.path):
+            with self.in_use, TranslatedErrors(self.path):
                 self.check_version()
             self._data_version = int(found[0])
         # After `renew`, SQLite counts from the same number as the connection before.
@@ -207,7 +207,7 @@ class Database(Statements):
         self._logs.check()
         failures_before = self._busy_wait.failures
         syncing = nullcontext() if is_synced else self._unsynced()
-        with self.in_use, translated_errors(self.path), syncing:
+        with self.in_use, TranslatedErrors(self.path), syncing:
             self._connection.execute("BEGIN IMMEDIATE")
             self._was_locked = self._busy_wait.failures > failures_before
             changes_before = self._connection.total_changes()
@@ -279,13 +279,13 @@ class Database(Statements):
     def keep_pages(self, kib: int) -> None:
         """Keep up to so many KiB of pages in memory, for a command that reads them repeatedly."""
         self._check_process()
-        with self.in_use, translated_errors(self.path):
+        with self.in_use, TranslatedErrors(self.path):
             self._connection.execute(f"PRAGMA cache_size = -{kib}")
 
     def forget_pages(self) -> None:
         """Drop the pages in memory: after a disk error, the file might be readable again."""
         self._check_process()
-        with self.in_use, translated_errors(self.path):
+        with self.in_use, TranslatedErrors(self.path):
             self._connection.execute("PRAGMA shrink_memory")
 
     @contextmanager
@@ -348,7 +348,7 @@ class Database(Statements):
 
         Until then the log holds the pages as they were before.
         """
-        with self.in_use, translated_errors(self.path):
+        with self.in_use, TranslatedErrors(self.path):
             try:
                 self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             except apsw.BusyError:
@@ -363,7 +363,7 @@ class Database(Statements):
         self._check_process()
         self._logs.check()
         # Busy: another connection is doing it.
-        with self.in_use, translated_errors(self.path), suppress(apsw.BusyError):
+        with self.in_use, TranslatedErrors(self.path), suppress(apsw.BusyError):
             mode = apsw.SQLITE_CHECKPOINT_PASSIVE
             in_log, moved = self._connection.wal_checkpoint(mode=mode)
             return in_log == moved
@@ -374,7 +374,7 @@ class Database(Statements):
         """How much of the log is not in the database yet; 0 while a connection moves it."""
         self._check_process()
         self._logs.check()
-        with self.in_use, translated_errors(self.path):
+        with self.in_use, TranslatedErrors(self.path):
             try:
                 in_log, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
             except apsw.BusyError:
@@ -416,7 +416,7 @@ class Database(Statements):
         """
         self._check_process()
         self.check_file()
-        with self.in_use, translated_errors(self.path):
+        with self.in_use, TranslatedErrors(self.path):
             self._logs.save()
             refuse_lost_log(self.path, wait_s=0)
             self._open()

@@ -30,7 +30,7 @@ from edgecron.store.sql.outbox import forget_waiting
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.database_file import APPLICATION_ID, open_alone
 from edgecron.store.sqlite.migrate import SCHEMA_VERSION
-from edgecron.store.sqlite.statements import translated_errors
+from edgecron.store.sqlite.statements import TranslatedErrors
 from edgecron.store.sqlite.whole_file import copy_pages, damage_of, leave_wal, snapshot
 
 _STEP_PAGES = 1000
@@ -116,7 +116,7 @@ def make_plain(path: Path) -> None:
     Raises DatabaseUnusable if that fails: then the last process to close it failed too, silently,
     as for want of space. Without its log, the file is torn.
     """
-    with translated_errors(path):
+    with TranslatedErrors(path):
         connection = open_alone(path)
         try:
             mode = connection.execute("PRAGMA journal_mode = DELETE").fetchone()

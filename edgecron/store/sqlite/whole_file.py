@@ -18,7 +18,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.planning.retention import batches_of
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.database_file import open_alone
-from edgecron.store.sqlite.statements import translated_errors
+from edgecron.store.sqlite.statements import TranslatedErrors
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def compact(database: Database) -> None:
     took more than the size of the database.
     """
     connection = database.connection
-    with translated_errors(database.path):
+    with TranslatedErrors(database.path):
         database.check_version()
         connection.execute("PRAGMA temp_store = FILE")
         try:
@@ -66,7 +66,7 @@ def compact(database: Database) -> None:
 def snapshot(database: Database) -> Iterator[None]:
     """Read one state of the database within the block, while others write."""
     connection = database.connection
-    with translated_errors(database.path):
+    with TranslatedErrors(database.path):
         connection.execute("BEGIN")
         try:
             connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
@@ -105,7 +105,7 @@ def leave_wal(database: Database) -> bool:
     False, and nothing has changed, if another process has it open.
     """
     connection = database.connection
-    with translated_errors(database.path):
+    with TranslatedErrors(database.path):
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         try:
             mode = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
