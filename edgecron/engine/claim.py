@@ -155,6 +155,7 @@ class Claimer:
         self._early: list[Claim] = []  # claimed before their time, and not started yet
         self._early_batches: list[ClaimBatch] = []  # these claims, since the last pass
         self._batches: list[ClaimBatch] = []  # of this pass
+        self.has_started_early = False  # the first ones of this pass, before it
         self._unreported: list[ClaimBatch] = []
         # Runs that wait for a place of their runner: until when at most, and their grants, whose
         # start is reported once they have one.
@@ -226,6 +227,7 @@ class Claimer:
         """Begin a pass. `has_changed`: others have committed since the last one."""
         if has_changed:
             self._find_queues()
+        self.has_started_early = bool(self._early_batches)
         self._batches, self._early_batches = self._early_batches, []
         self.start_early()  # if trouble kept them from being started at their time
 

@@ -162,10 +162,10 @@ class Firing:
         queues, offers = self._claimer.open_queues(), self._claimer.offers
         # One instant for all chunks: a schedule that is due every millisecond is decided once.
         now_ms, begun_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-        # An engine that is behind has no early first start to win by a small chunk. On a server,
-        # each chunk costs several round trips, and its turn among all engines.
-        is_costly = self._is_behind or self._store.leases is not None
-        chunk = CHUNK if is_costly else FIRST_CHUNK
+        # An engine that is behind, or has started the first ones early, wins nothing by a small
+        # chunk. On a server, each chunk costs several round trips, and its turn among all engines.
+        is_large = self._is_behind or self._claimer.has_started_early
+        chunk = CHUNK if is_large or self._store.leases is not None else FIRST_CHUNK
         self._is_behind = self._is_full = False
         self._may_leave = True
         count = total = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 
 from edgecron.base.checks import check_aware_or_none, check_name, check_range, check_text
 from edgecron.base.errors import InvalidInput
@@ -20,7 +21,7 @@ from edgecron.model.options import Policies
 _MOST = 1_000_000  # of anything that is counted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ScheduleSpec:
     """The definition of a schedule by a person.
 
@@ -58,13 +59,13 @@ class ScheduleSpec:
         if self.from_at is not None or self.until_at is not None:
             self._check_bounds()
 
-    @property
+    @cached_property
     def placed_queue(self) -> str:
         """The queue of its runs: that of its jobs, with its placement if it has one."""
         on = self.policies.on
         return self.queue if on == ANYWHERE else place(self.queue, on)
 
-    @property
+    @cached_property
     def has_windows(self) -> bool:
         """Whether runs can start at some times only."""
         policies = self.policies
@@ -72,7 +73,7 @@ class ScheduleSpec:
             return True
         return any(map(split_once_in, self.triggers))
 
-    @property
+    @cached_property
     def all_needs(self) -> tuple[str, ...]:
         """The conditions of its policies and, which few schedules have, of triggers `once in`."""
         if any(map(split_once_in, self.triggers)):

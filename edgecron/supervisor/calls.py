@@ -96,6 +96,8 @@ class StateChanges:
     `read` is called once, on first use. Any thread can call the methods.
     """
 
+    __slots__ = ("_changes", "_is_closed", "_lock", "_read", "_schedule_id", "_values")
+
     def __init__(self, schedule_id: int, read: ReadState) -> None:
         self._schedule_id = schedule_id
         self._read = read
@@ -191,7 +193,7 @@ class Call:
     @property
     def is_over_time(self) -> bool:
         """Whether it has run for longer than its timeout."""
-        return self.left_ms == 0
+        return self._until_ms is not None and self.left_ms == 0
 
     @property
     def left_ms(self) -> int | None:

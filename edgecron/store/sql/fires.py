@@ -144,7 +144,7 @@ class FireWriter:
             unmet, closes_ms, is_shut = self._find_wait(schedule_id, spec, fire)
         direct = self._direct and unmet is None and not is_shut
         taken = None
-        if _may_be_skipped(spec, fire) and self._counts.occupancy(key).active:
+        if self._counts.occupancy(key).active and _may_be_skipped(spec, fire):
             if unmet is None and not is_shut and self._takes_over(key, spec, fire):
                 taken = take_over_catch_up(
                     self._database, key, plan_ms=fire.plan_ms, now_ms=self._now_ms

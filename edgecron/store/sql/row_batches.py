@@ -56,6 +56,9 @@ _NOT_MISSED: dict[str, Any] = dict.fromkeys(
 )
 
 
+Tokens = Sequence[str | None]  # by the place of a row
+
+
 class Shape(NamedTuple):
     """The common values of rows of a statement. `claimant` claims them; None: they are queued."""
 
@@ -122,7 +125,7 @@ class RowBatch:
             return []
         self._new, self._keys = [], set()
         has_claims = any(one.shape.claimant is not None for one in put)
-        tokens = os.urandom(_TOKEN_BYTES * len(put)).hex() if has_claims else ""
+        tokens = _make_tokens(len(put)) if has_claims else [None] * len(put)
         ids = self._write_rows(put, tokens)
         for at, (one, execution_id) in enumerate(zip(put, ids, strict=True)):
             if execution_id is None:
@@ -130,13 +133,14 @@ class RowBatch:
             if one.skipped is not None:
                 self.decided.append(_skipped(execution_id, one, one.skipped[1]))
             elif one.fence is not None:
-                token = _token_at(tokens, at)
+                token = tokens[at]
+                assert token is not None
                 self.granted.append(_granted(execution_id, token, one.key, one.shape, one.fence))
             else:
                 self.decided.append(_queued(execution_id, one.key[0], one.shape, one.waits_for))
         return [execution_id for execution_id in ids if execution_id is not None]
 
-    def _write_rows(self, put: list[_NewRow], tokens: str) -> list[int | None]:
+    def _write_rows(self, put: list[_NewRow], tokens: Tokens) -> list[int | None]:
         """Let rows grow or insert them; the id of each, None if its fire has a row already."""
         growing = [
             self._growth(one, one.skipped[1], place)
@@ -165,7 +169,7 @@ class RowBatch:
             self._database.change_many(_COUNT_SKIPPED, counts)
         return [ids.get(place) for place in range(len(put))]
 
-    def _insert(self, rows: Sequence[tuple[int, _NewRow]], tokens: str) -> dict[int, int]:
+    def _insert(self, rows: Sequence[tuple[int, _NewRow]], tokens: Tokens) -> dict[int, int]:
         """Insert rows, and return their ids by place; a fire that has a row gets none."""
         first_place, first = rows[0]
         are_alike = all(one.skipped is None and one.shape == first.shape for _, one in rows)
@@ -173,7 +177,7 @@ class RowBatch:
             columns = [self._columns(one, place, tokens) for place, one in rows]
             return dict(self._database.returning_each(_INSERT, columns))
         # Rows of one shape: to bind the values of each would take half the time of its insert.
-        own = [(*one.key, one.fence, _token_at(tokens, place) or None) for place, one in rows]
+        own = [(*one.key, one.fence, tokens[place]) for place, one in rows]
         shared = self._columns(first, first_place, tokens)
         found = {
             (row[0], row[1], row[2]): row[3]
@@ -215,7 +219,7 @@ class RowBatch:
         )
         return row is not None
 
-    def _columns(self, one: _NewRow, place: int, tokens: str) -> dict[str, Any]:
+    def _columns(self, one: _NewRow, place: int, tokens: Tokens) -> dict[str, Any]:
         shape, fire, claimant = one.shape, one.shape.fire, one.shape.claimant
         is_skipped = one.skipped is not None
         missed = _NOT_MISSED if one.skipped is None else _missed_columns(one.skipped[1])
@@ -242,7 +246,7 @@ class RowBatch:
             "stale": None if claimant is None else self._now_ms + STALE_MS,
             "engine": None if claimant is None else claimant.engine_id,
             "supervisor": None if claimant is None else claimant.supervisor_id,
-            "token": None if claimant is None else _token_at(tokens, place),
+            "token": None if claimant is None else tokens[place],
             "fence": one.fence,
             "waiting_for": shape.waiting_for,
             "wait_until": shape.wait_until_ms,
@@ -273,9 +277,10 @@ def shape_of(
     )
 
 
-def _token_at(tokens: str, place: int) -> str:
-    first = 2 * _TOKEN_BYTES * place
-    return tokens[first : first + 2 * _TOKEN_BYTES]
+def _make_tokens(count: int) -> Tokens:
+    text = os.urandom(_TOKEN_BYTES * count).hex()
+    size = 2 * _TOKEN_BYTES
+    return [text[first : first + size] for first in range(0, len(text), size)]
 
 
 def _skipped(execution_id: int, one: _NewRow, span: Missed) -> Decided:
