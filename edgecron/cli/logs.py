@@ -29,7 +29,7 @@ from edgecron.cli.run_output import (
     pieces_of,
 )
 from edgecron.cli.session import Session
-from edgecron.client.engine_words import stalled_engine_words
+from edgecron.client.engine_words import follow_words, stalled_engine_words
 from edgecron.client.sentences import end_words, prints_elsewhere, queued_words, state_words
 from edgecron.formats.value_texts import hint_for_word, read_count, read_run_number
 from edgecron.model.choices import ACTIVE, Status
@@ -168,11 +168,10 @@ def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | N
 
 def _pieces_of_run(client: Client, execution: Execution, stream: str | None) -> list[Piece] | None:
     """Return the output of a run on one stream, or on both; None if nothing is kept."""
-    output = client.output(execution.id)
-    if output is not None and output.removed_at is None:
-        return pieces_of(output, stream)
     if execution.status is not Status.RUNNING:
-        return None
+        output = client.output(execution.id)
+        is_kept = output is not None and output.removed_at is None
+        return pieces_of(output, stream) if output is not None and is_kept else None
     with client.follower(execution.id) as follower:
         return only(follower.read_kept(execution), stream)
 
@@ -266,6 +265,8 @@ class LogFollower:
             self._cli.say(
                 f"run {execution.id} of {execution.schedule} continues; {PRINTS_ELSEWHERE}"
             )
+        if (place := follow_words(self._cli.client(), execution)) is not None:
+            self._cli.say(f"run {execution.id} of {execution.schedule} {place}")
         printer = Printer(self._cli, zone=self._zone)
         has_printed = self._print(execution, printer)
         printer.end()
@@ -336,7 +337,8 @@ class LogFollower:
             has_printed |= bool(pieces)
 
         output = client.output(execution.id)
-        if output is not None and output.removed_at is None:
+        is_over = execution.status not in ACTIVE
+        if is_over and output is not None and output.removed_at is None:
             pieces = pieces_of(output, self._stream)
             printer.put(last_lines(pieces, self._lines))
             return bool(output.chunks)

@@ -16,6 +16,7 @@ from edgecron.cli.engine_hosting import open_host
 from edgecron.cli.session import Session
 from edgecron.client.engine_words import (
     absence_words,
+    follow_words,
     missing_words,
     remedy,
     stalled_engine_words,
@@ -65,6 +66,7 @@ class Waiter:
         self._checks = 0
         self._said_waits_for: WaitsFor | None = None
         self._said_abandoned: str | None = None
+        self._placed_id: int | None = None  # the run whose machine was said
 
     def wait(self, execution: Execution) -> Execution:
         """Wait for a run and its retries; return the last attempt."""
@@ -152,6 +154,10 @@ class Waiter:
 
     def _check_running(self, execution: Execution, follower: Follower) -> None:
         """Record the end of a run without an engine; warn once if nothing attends it."""
+        if self._placed_id != execution.id:
+            self._placed_id = execution.id
+            if (place := follow_words(self._cli.client(), execution)) is not None:
+                self._cli.say(f"edgecron: run {execution.id} {place}")
         if follower.is_due_for_check:
             # The supervisor may have recorded its end while no engine was running.
             with suppress(DatabaseBusy):  # The database is locked: the next check tries again.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Protocol
 
-from edgecron.model.choices import COMMAND_QUEUE
+from edgecron.model.choices import COMMAND_QUEUE, Status
 from edgecron.model.engine import base_of
 from edgecron.views.phrases import no_engine_words, place_words, runner_words, start_words
 from edgecron.views.schedule_words import removal_words
@@ -107,6 +108,26 @@ def stalled_engine_words(front: FrontEnd, execution: Execution) -> str | None:
                 f" the end is recorded when the engine continues; see: {front.command('doctor')}"
             )
     return None
+
+
+def find_place(client: Client, execution: Execution) -> str | None:
+    """Find the machine that runs a running run; None if all engines run on this machine."""
+    if execution.status is not Status.RUNNING:
+        return None
+    infos = [state.info for state in client.engines()]
+    own = next((info for info in infos if info.id == execution.engine_id), None)
+    if own is None or own.host is None:
+        return None
+    is_here = {info.host for info in infos} == {os.uname().nodename}
+    return None if is_here else own.name
+
+
+def follow_words(client: Client, execution: Execution) -> str | None:
+    """Say where a running run is and when its output comes; None if all runs are here."""
+    place = find_place(client, execution)
+    if place is None or place == os.uname().nodename:
+        return None
+    return f"runs on {place}; its output comes about every second, or after its end"
 
 
 class FrontEnd(Protocol):

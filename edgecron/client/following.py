@@ -12,14 +12,16 @@ from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.paths import state_dir
 from edgecron.base.values import NamedTuple
 from edgecron.client.engine_health import printed_so_far
+from edgecron.engine.state_folder import find_machine
 from edgecron.model.choices import ACTIVE, Status
-from edgecron.model.run import Execution, OutputChunk
+from edgecron.model.run import Execution, Output, OutputChunk
 from edgecron.supervisor.control import LIVE, Control, rest_of
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Phase
 from edgecron.supervisor.runner import THREADS
 
 if TYPE_CHECKING:
+    from edgecron.store.contract import RunningRow
     from edgecron.store.sql.writes import Writes
 
 # Pauses between two reads of a run without a supervisor to listen to: short at first, so that its
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 _FIRST_PAUSE_S = 0.002
 _LAST_PAUSE_S = 0.04
 _LISTEN_S = 1.0  # to a supervisor, between two reads of the run
+_ELSEWHERE_S = 0.5  # between two reads of a run of another machine
 _LOOKS_PER_CHECK = 25  # about a second
 _FIRST_CHECK = 6  # after about a tenth of a second
 
@@ -83,10 +86,11 @@ class LaterRuns(Protocol):
 
 
 class LocalFollower:
-    """The output of a run of this machine: a Follower.
+    """The output of a run in a database that this machine opens: a Follower.
 
     While the run is active, `read` what its supervisor sends; after its end, `read_stored` the
-    rest. Only `wait` sleeps.
+    rest. Only `wait` sleeps. If the run is on another machine, its engine is asked to store its
+    output while that is followed.
     """
 
     def __init__(self, store: Writes, execution_id: int, *, position: int = 0) -> None:
@@ -96,6 +100,7 @@ class LocalFollower:
         self._control: Control | None = None
         self._has_ended = False  # according to its supervisor
         self._is_queued = False  # according to its row
+        self._is_elsewhere = False  # on another machine
         self._change_mark = store.change_mark
         self._pauses = 0  # since the last news
         self.is_silent = False  # its supervisor sent nothing for a second
@@ -122,6 +127,8 @@ class LocalFollower:
         self._is_queued = execution.status is Status.QUEUED
         if execution.status is not Status.RUNNING or self._has_ended:
             return []
+        if self._is_elsewhere:
+            return self._read_elsewhere()
         try:
             control = self._control or self._listen()
             followed = [] if control is None else control.take_followed()
@@ -149,6 +156,8 @@ class LocalFollower:
         row = self._store.find_running_row(self.execution_id)
         if row is None:  # It is queued, or has just ended.
             return list(self.read_stored())
+        if self._is_of_another_machine(row):
+            return self._read_elsewhere()
         pieces: list[Piece] = []
         with suppress(SupervisorUnavailable):  # It has ended: its row will say so.
             folder = state_dir(self._store.path)
@@ -163,7 +172,24 @@ class LocalFollower:
     def read_stored(self) -> Iterator[Piece]:
         """Return the rest, after the end of the run was recorded."""
         self.close()
-        output = self._store.find_output(self.execution_id)
+        yield from self._pieces_of(self._store.find_output(self.execution_id))
+
+    def _read_elsewhere(self) -> list[Piece]:
+        """Ask the engine of another machine for the output, and return what it has stored."""
+        leases = self._store.leases
+        assert leases is not None
+        leases.ask_for_output(self.execution_id)
+        if leases.count_stored_bytes(self.execution_id) <= self._position:
+            return []
+        return list(self._pieces_of(self._store.find_output(self.execution_id)))
+
+    def _is_of_another_machine(self, row: RunningRow) -> bool:
+        self._is_elsewhere = self._store.leases is not None and row.machine != find_machine(
+            state_dir(self._store.path)
+        )
+        return self._is_elsewhere
+
+    def _pieces_of(self, output: Output | None) -> Iterator[Piece]:
         while output is not None and (part := rest_of(output, self._position)).chunks:
             yield from _pieces(part, self._position)
             self._position = part.next_position
@@ -173,6 +199,9 @@ class LocalFollower:
 
         A queued run does not start before `until_s` from now.
         """
+        if self._is_elsewhere:
+            self._pauses += 1
+            return _wait_readable(also, _ELSEWHERE_S)
         if self._control is None:
             self.is_silent = False
             return self._wait_for_change(also, until_s)
@@ -196,7 +225,7 @@ class LocalFollower:
     def _listen(self) -> Control | None:
         """Ask the supervisor of the run to send its output; None if there is no supervisor."""
         row = self._store.find_running_row(self.execution_id)
-        if row is None or row.supervisor_id == THREADS:
+        if row is None or row.supervisor_id == THREADS or self._is_of_another_machine(row):
             return None
         self._control = Control(state_dir(self._store.path), row.supervisor_id)
         self._control.begin_follow(row.lease_token, self._position)

@@ -16,6 +16,7 @@ from edgecron.client.engine_words import (
     absence_advice,
     absence_words,
     find_living,
+    find_place,
     missing_advice,
     stalled_words,
 )
@@ -291,7 +292,8 @@ def prints_elsewhere(execution: Execution) -> bool:
 def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
     """Say the state of a run, beside its output or instead of the output."""
     if execution.status is Status.RUNNING:
-        return "is still running"
+        place = find_place(front.client(), execution)
+        return "is still running" if place is None else f"is still running on {place}"
     if execution.status is Status.QUEUED:
         waits = waiting_words(execution, zone=zone, now=front.client().now())
         return "has not started yet" if waits is None else f"has not started yet: it {waits}"

@@ -1,4 +1,7 @@
-"""Finish runs: collect outcomes, record them, start what their places and follow-ups allow."""
+"""Finish runs: collect outcomes, record them, start what their places and follow-ups allow.
+
+And store the output so far of runs that other machines follow.
+"""
 
 from __future__ import annotations
 
@@ -156,3 +159,57 @@ class Finishing:
         self._events.report(EventKind.NOT_STARTED, outcome.execution_id, schedule, details)
         self._recovery.suspect()
         self._held_until_ms = self._clock.monotonic_ms() + HOLD_MS
+
+
+_FOLLOWED_MS = 12_000  # how long output is stored after another machine has asked for it
+_STORE_MS = 1_000  # between two times, at least
+_SHARE = 20  # at most a twentieth of the time goes into that
+
+
+class FollowedOutput:
+    """Store the output so far of runs that other machines follow, while they do."""
+
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._clock = core.clock
+        self._runners = core.runners
+        self._others = core.others
+        self._until_ms: dict[int, int] = {}  # of each run, by the monotonic clock
+        self._stored: dict[int, int] = {}  # of each run, how many bytes
+        self._next_ms = 0
+
+    def follow(self, execution_ids: Collection[int]) -> bool:
+        """Store the output of these runs for some seconds; False if none is ours."""
+        own = [one for one in execution_ids if self._runners.find(one) is not None]
+        until_ms = self._clock.monotonic_ms() + _FOLLOWED_MS
+        self._until_ms.update((one, until_ms) for one in own)
+        return bool(own)
+
+    @property
+    def wake_ms(self) -> int | None:
+        """In how long to call `store` again; None if nobody follows a run."""
+        return max(0, self._next_ms - self._clock.monotonic_ms()) if self._until_ms else None
+
+    def store(self, engine_id: int) -> None:
+        """Store what the followed runs have printed since the last time, if it is time."""
+        begun_ms = self._clock.monotonic_ms()
+        if not self._until_ms or begun_ms < self._next_ms or self._store.leases is None:
+            return
+        for row in self._store.find_running():
+            output = None
+            if row.execution_id in self._until_ms and row.engine_id == engine_id:
+                output = self._others.find_printed(row)
+            if output is None:
+                continue
+            size = output.stdout_bytes + output.stderr_bytes
+            if size != self._stored.get(row.execution_id, 0):
+                self._store.leases.store_printed(row.execution_id, output, engine_id=engine_id)
+                self._stored[row.execution_id] = size
+        now_ms = self._clock.monotonic_ms()
+        self._until_ms = {
+            one: until_ms
+            for one, until_ms in self._until_ms.items()
+            if until_ms > now_ms and self._runners.find(one) is not None
+        }
+        self._stored = {one: self._stored.get(one, 0) for one in self._until_ms}
+        self._next_ms = now_ms + max(_STORE_MS, _SHARE * (now_ms - begun_ms))

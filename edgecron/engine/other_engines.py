@@ -26,7 +26,7 @@ from edgecron.engine.state_folder import (
     ring_engines,
 )
 from edgecron.model.choices import Reason
-from edgecron.model.run import Outcome, Output
+from edgecron.model.run import Outcome, Output, OutputChunk, Stream
 from edgecron.store.contract import RunningRow
 from edgecron.supervisor.command_runner import CommandRunner, outcome_of
 from edgecron.supervisor.control import Control
@@ -104,6 +104,9 @@ class OtherEngines(Protocol):
 
     def find_output(self, token: str) -> tuple[Output, bool] | None:
         """Find what a run of a dead supervisor had printed, and whether it is complete."""
+
+    def find_printed(self, row: RunningRow) -> Output | None:
+        """Find what a running run of this machine has printed so far; None if that is unknown."""
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """End an interrupted run if it is still the process that was started."""
@@ -190,6 +193,33 @@ class LocalEngines:
 
     def find_output(self, token: str) -> tuple[Output, bool] | None:
         return load_saved_output(self._state_dir / spool_name(token))
+
+    def find_printed(self, row: RunningRow) -> Output | None:
+        if not is_key(row.supervisor_id):
+            return None  # A function within its program.
+        chunks: list[OutputChunk] = []
+        position = dropped_bytes = dropped_after = 0
+        with (
+            suppress(SupervisorUnavailable),
+            Control(self._state_dir, row.supervisor_id, timeout_s=_TIMEOUT_S) as control,
+        ):
+            while (part := control.output(row.lease_token, position)[1]).chunks:
+                if part.position > position and dropped_bytes:
+                    break  # It prints faster than we read: the rest is for the next time.
+                if part.position > position:
+                    dropped_bytes, dropped_after = part.position - position, len(chunks)
+                chunks += part.chunks
+                position = part.next_position
+        # Of the bytes that were not kept, the stream is unknown until the end.
+        printed = [one for one in chunks if one.stream is Stream.STDERR]
+        stderr_bytes = sum(len(one.content) for one in printed)
+        return Output(
+            chunks=tuple(chunks),
+            stdout_bytes=position - stderr_bytes,
+            stderr_bytes=stderr_bytes,
+            dropped_bytes=dropped_bytes,
+            dropped_after=dropped_after,
+        )
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         if verdict.pid is not None:

@@ -14,7 +14,7 @@ import select
 import socket
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -260,6 +260,9 @@ class WriteWatch(Protocol):
     def take_news(self) -> bool:
         """Whether another connection has certainly written since the last call."""
 
+    def take_followed(self) -> Collection[int]:
+        """Return the runs whose output other machines have asked for since the last call."""
+
     def close(self) -> None: ...
 
 
@@ -298,6 +301,9 @@ class WalWatch:
     def take_news(self) -> bool:
         """Return False: it has only hints."""
         return False
+
+    def take_followed(self) -> Collection[int]:
+        return ()  # All programs of a file see the output themselves.
 
     def close(self) -> None:
         if self._fd >= 0:

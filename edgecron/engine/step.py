@@ -6,7 +6,7 @@ fake clock you can drive it by hand through any story.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from edgecron.engine.claim import Claimer, Core, ScheduleCache
 from edgecron.engine.clock_watch import ClockWatch
 from edgecron.engine.conditions import ConditionWatch, NoReports, Reports, WhileRuns
 from edgecron.engine.events import EventKind, EventReporter, Report
-from edgecron.engine.finish import HOLD_MS, Finishing
+from edgecron.engine.finish import HOLD_MS, Finishing, FollowedOutput
 from edgecron.engine.fire import CHUNK, FIRST_CHUNK, Firing
 from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineIdentity, EngineSettings, Presence, Registration
@@ -115,6 +115,7 @@ class Engine:
         self._firing = Firing(core, presence=self._presence, claimer=self._claimer)
         self.recovery = Recovery(core)
         self._finishing = Finishing(core, claimer=self._claimer, recovery=self.recovery)
+        self._followed = FollowedOutput(core)
         self._clock_watch = ClockWatch(core, self._presence)
         self._supervision = Supervision(store=store, own=runners.own, events=self.events)
         self._upkeep = Upkeep(
@@ -174,6 +175,7 @@ class Engine:
         begun_ms = self._clock.now_ms()
         self._claimer.begin(has_changed=has_changed)
         ended, has_filled = self._write_ends()
+        self._followed.store(engine_id)
         for lost in self.runners.drop_dead():
             self.events.report(EventKind.SUPERVISOR_DIED, details={"runs": lost})
             self.recovery.suspect()
@@ -339,6 +341,7 @@ class Engine:
             self._while_runs.wake_ms,
             self._upkeep.wake_ms,
             self._claimer.wait_ms(),
+            self._followed.wake_ms,
         )
         wakes_ms = [now_ms + wait_ms for wait_ms in waits_ms if wait_ms is not None]
         return min(wakes_ms if due_ms is None else [*wakes_ms, due_ms], default=None)
@@ -368,6 +371,10 @@ class Engine:
         if is_at_work or self._clock_watch.is_outdated():
             return True
         return self.recovery.has_work(self._registration.get_id())
+
+    def follow(self, execution_ids: Collection[int]) -> bool:
+        """Store the output of these runs from the next step on; False if none is ours."""
+        return self._followed.follow(execution_ids)
 
     def has_ends(self) -> bool:
         """Whether a step has ends, answers, stalls or progress to take, or a runner died."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from edgecron.base.clock import Clock
     from edgecron.model.engine import EngineInfo, Offers
-    from edgecron.model.run import Outcome, Reported, Stall
+    from edgecron.model.run import Outcome, Output, Reported, Stall
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.planning.corrections import ClockMarks, KeptTimes, Retimed, ZonedTimes
     from edgecron.planning.next_fire import Due, Missed
@@ -49,6 +49,15 @@ class Leases(Protocol):
 
         Wakes no engine.
         """
+
+    def store_printed(self, execution_id: int, output: Output, *, engine_id: int) -> None:
+        """Store the output so far of a running run of an engine. Wakes no engine."""
+
+    def ask_for_output(self, execution_id: int) -> None:
+        """Have the engine of a running run store its output for some seconds, if it listens."""
+
+    def count_stored_bytes(self, execution_id: int) -> int:
+        """Count how many bytes the stored output of a run covers."""
 
 
 class Store(Protocol):

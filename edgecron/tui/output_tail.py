@@ -44,6 +44,7 @@ class Tail(NamedTuple):
     pieces: tuple[Piece, ...]
     position: int
     removed_at: datetime | None = None
+    machine: str | None = None  # of a running run, if engines run on other machines
 
 
 def find_run(client: Client, name: str) -> Execution | None:
@@ -56,6 +57,9 @@ def find_run(client: Client, name: str) -> Execution | None:
 
 def read_tail(client: Client, target: int | str, shown: Tail | None) -> Tail | None:
     """Read the output of a run, or of a schedule's run, after what is shown of that run."""
+    # Loaded when needed: the first screen must not wait for it.
+    from edgecron.client.engine_words import find_place
+
     try:
         run = find_run(client, target) if isinstance(target, str) else client.execution(target)
     except NotFound:
@@ -71,7 +75,8 @@ def read_tail(client: Client, target: int | str, shown: Tail | None) -> Tail | N
     position += sum(skipped + len(chunk.content) for skipped, chunk in pieces)
     output = None if position or run.status in ACTIVE else client.output(run.id)
     removed_at = None if output is None else output.removed_at
-    return Tail(run, tuple(_last_of(pieces)), position, removed_at)
+    machine = shown.machine if shown is not None and is_same else find_place(client, run)
+    return Tail(run, tuple(_last_of(pieces)), position, removed_at, machine)
 
 
 def _last_of(pieces: Sequence[Piece]) -> list[Piece]:
@@ -198,9 +203,11 @@ class OutputTail(Vertical):
             return
         run, now = found.run, app.now()
         glyph, style = STATUS_GLYPHS[run.status.value]
+        is_placed = found.machine is not None and run.status is Status.RUNNING
+        place = f" on {clean(found.machine or '')}" if is_placed else ""
         left: list[Span] = [
             (f" {clean(run.schedule)}", "bold"),
-            (f"  run {run.id}  ", "dim"),
+            (f"  run {run.id}{place}  ", "dim"),
             (f"{glyph} {status_words(run)}", style),
         ]
         took = took_ms(run, now=now)

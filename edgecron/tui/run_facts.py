@@ -8,6 +8,7 @@ from enum import Enum
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple, replace
+from edgecron.client.engine_words import find_place
 from edgecron.client.protocol import Client
 from edgecron.client.sentences import find_active
 from edgecron.formats.option_texts import is_secret
@@ -99,6 +100,7 @@ class RunFacts(NamedTuple):
     attempt_before: int | None
     attempt_after: int | None
     waiting: ActiveRun | None
+    machine: str | None = None  # of a running run, if engines run on other machines
 
 
 def read_run(client: Client, execution_id: int) -> RunFacts:
@@ -120,6 +122,7 @@ def read_run(client: Client, execution_id: int) -> RunFacts:
         attempt_before=None if before is None else before.id,
         attempt_after=None if after is None else after.id,
         waiting=find_active(client, run) if run.status is Status.QUEUED else None,
+        machine=find_place(client, run),
     )
 
 
@@ -226,7 +229,7 @@ def main_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
         Fact("exit code", exit_code, "bad" if run.reason is Reason.EXIT else ""),
         Fact("cause", run.cause.value.replace("_", " ")),
         Fact("scope", _scope_words(run)),
-        Fact("engine", "-" if run.engine_id is None else str(run.engine_id)),
+        Fact("engine", "-" if run.engine_id is None else f"{run.engine_id}{_on(found)}"),
     ]
     return [fact._replace(text=clean(fact.text)) for fact in facts]
 
@@ -252,7 +255,11 @@ def _engine_words(found: RunFacts) -> str:
     if found.run.engine_id is None:
         return ""
     pid = "" if found.engine_pid is None else f"process {found.engine_pid}, "
-    return f"{found.run.engine_id}  ({pid}{found.engine_words})"
+    return f"{found.run.engine_id}{_on(found)}  ({pid}{found.engine_words})"
+
+
+def _on(found: RunFacts) -> str:
+    return "" if found.machine is None else f" on {found.machine}"
 
 
 def _job(found: RunFacts) -> list[Fact]:

@@ -292,7 +292,8 @@ class RunScreen(ExportScreen):
 def _nothing_words(found: RunFacts, *, now: datetime, zone: tzinfo) -> str:
     """Say why there is no output yet."""
     if found.run.status is not Status.QUEUED:
-        return "nothing printed yet"
+        place = "" if found.machine is None else f"runs on {clean(found.machine)}: "
+        return f"{place}nothing printed yet"
     waits = wait_words(found, now=now, zone=zone)
     return f"has not started yet: {waits}" if waits else "has not started yet"
 

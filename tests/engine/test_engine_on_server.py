@@ -128,6 +128,32 @@ def test_a_write_on_another_machine_wakes_an_engine(
     assert "polling" not in [line["event"] for line in daemon.lines]
 
 
+def test_another_machine_follows_the_output_of_a_run(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.add("long", "@yearly", f"echo hello; {place.gate.line}; echo good bye")
+    daemon = place.daemon()
+    [run] = place.client.run_now("long")
+    place.gate.wait_arrival()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+
+    with Client(place.database) as other, other.follower(run.id) as follower:
+        printed = [*follower.read_kept(other.execution(run.id))]
+        while not printed:
+            follower.wait()
+            printed += follower.read(other.execution(run.id))
+        is_running = other.execution(run.id).status is Status.RUNNING
+        place.gate.open()
+        while other.execution(run.id).status is Status.RUNNING:
+            follower.wait()
+        rest = list(follower.read_stored())
+
+    assert b"".join(chunk.content for _, chunk in printed) == b"hello\n"
+    assert is_running
+    assert b"".join(chunk.content for _, chunk in rest) == b"good bye\n"
+    assert daemon.stop() == 0
+
+
 def test_notices_show_what_others_write_and_not_what_we_write(
     stores: tuple[PostgresStore, PostgresStore],
 ) -> None:

@@ -267,6 +267,9 @@ class SimEngines:
     def is_elsewhere(self, machine: str | None) -> bool:
         return False
 
+    def find_printed(self, row: RunningRow) -> Output | None:
+        return None  # Bodies print nothing.
+
     def supervisor_is_alive(self, supervisor_id: str) -> bool:
         self._world.let_others_ask(self._key)
         supervisor = self._world.supervisors.get(supervisor_id)

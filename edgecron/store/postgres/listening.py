@@ -18,6 +18,7 @@ from edgecron.store.postgres.connection import CHANNEL, QUIET, ServerDatabase
 _POLL_MS = 5_000  # between two looks if no notices come
 _ANSWER_MS = 2_000  # for the notice of the other connection
 _MOST_OTHERS = 100  # notices that can come before it
+FOLLOW = "follow "  # begins a notice: another machine follows the output of this run
 
 
 class Listening:
@@ -37,6 +38,7 @@ class Listening:
         self._hears = False
         self._has_news = False
         self._awaited = ""
+        self._followed: set[int] = set()
 
     @property
     def poll_ms(self) -> int | None:
@@ -66,6 +68,11 @@ class Listening:
         """Whether another connection has written since the last call."""
         has_news, self._has_news = self._has_news, False
         return has_news
+
+    def take_followed(self) -> set[int]:
+        """Return the runs whose output other machines have asked for since the last call."""
+        followed, self._followed = self._followed, set()
+        return followed
 
     def close(self) -> None:
         """Do nothing: the connection belongs to the store."""
@@ -99,6 +106,8 @@ class Listening:
             self._has_news |= not is_own
         elif notice.payload == self._awaited:
             self._awaited = ""
+        elif (number := notice.payload.removeprefix(FOLLOW)).isdecimal():
+            self._followed.add(int(number))
 
 
 def _take(connection: psycopg.Connection[object]) -> None:

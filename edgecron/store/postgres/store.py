@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha1
 from pathlib import Path
 
 from edgecron.base.errors import DatabaseUnusable
 from edgecron.base.paths import files_of_server
+from edgecron.model.run import Output
 from edgecron.store.contract import Claimant, ClaimBatch, Decision, Lease
-from edgecron.store.postgres.connection import ServerDatabase, TurnTaken
+from edgecron.store.postgres.connection import CHANNEL, ServerDatabase, TurnTaken
+from edgecron.store.postgres.listening import FOLLOW
 from edgecron.store.postgres.migrate import migrate
 from edgecron.store.sql.claims import claim_due
+from edgecron.store.sql.ends import pack_output
 from edgecron.store.sql.engines import note_presence
 from edgecron.store.sql.writes import Writes
 
 # The advisory lock of the engines that claim due schedules of a queue. Who finds it taken leaves
 # them to that engine, and does not wait in the line of all writers only to find nothing.
 _CLAIMANTS = 0x65646765
+_ASK_AGAIN_MS = 4_000  # An engine stores output for some seconds after it was asked.
 
 
 def open_store(
@@ -128,6 +132,45 @@ class PostgresStore(ServerDatabase, Writes):
         self._check_version(schema)
         self._note_time(now_ms, asked_ms)
         return Lease(self.mark_of(changes), now_ms, bool(was_stale), next_stale_ms)
+
+    def ask_for_output(self, execution_id: int) -> None:
+        """Have the engine of a running run store its output for some seconds, if it listens."""
+        asked_ms, now_ms = self.notes.get("asked_for_output", {}), self._asked_ms()
+        if now_ms < asked_ms.get(execution_id, -_ASK_AGAIN_MS) + _ASK_AGAIN_MS:
+            return
+        self.notes["asked_for_output"] = {execution_id: now_ms}
+        with suppress(DatabaseUnusable):  # A standby passes no notices on.
+            self.rows(
+                "SELECT pg_notify(:channel, :payload)::text",
+                {"channel": CHANNEL, "payload": f"{FOLLOW}{execution_id}"},
+            )
+
+    def count_stored_bytes(self, execution_id: int) -> int:
+        """Count how many bytes the stored output of a run covers."""
+        found = self.row(
+            "SELECT stdout_bytes + stderr_bytes FROM outputs WHERE execution_id = :id",
+            {"id": execution_id},
+        )
+        return 0 if found is None else int(found[0])
+
+    def store_printed(self, execution_id: int, output: Output, *, engine_id: int) -> None:
+        """Store the output so far of a running run of an engine. Wakes no engine."""
+        columns = pack_output(output)
+        if columns is None:
+            return
+        self.row(
+            """INSERT INTO outputs (execution_id, encoding, chunks, stdout_bytes, stderr_bytes,
+                   dropped_bytes, dropped_after)
+               SELECT id, :encoding, :chunks, :stdout, :stderr, :dropped, :dropped_after
+               FROM executions
+               WHERE id = :id AND status = 'running' AND engine_id = :engine
+               ON CONFLICT (execution_id) DO UPDATE SET encoding = excluded.encoding,
+                   chunks = excluded.chunks, stdout_bytes = excluded.stdout_bytes,
+                   stderr_bytes = excluded.stderr_bytes, dropped_bytes = excluded.dropped_bytes,
+                   dropped_after = excluded.dropped_after
+               RETURNING execution_id""",
+            {**columns, "id": execution_id, "engine": engine_id},
+        )
 
     def mend(self) -> bool:
         """Return False: a lost connection is opened again by the next statement."""

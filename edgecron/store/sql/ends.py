@@ -412,17 +412,27 @@ def pack_output(output: Output | None) -> dict[str, Any] | None:
 
 
 def insert_output(database: Connection, execution_id: int, columns: dict[str, Any]) -> None:
-    """Insert the columns that `pack_output` made, inside the caller's transaction."""
+    """Write the columns that `pack_output` made, inside the caller's transaction.
+
+    They replace those that were stored for a machine that followed the run.
+    """
     database.change(
         """INSERT INTO outputs (execution_id, encoding, chunks, stdout_bytes, stderr_bytes,
                dropped_bytes, dropped_after)
-           VALUES (:id, :encoding, :chunks, :stdout, :stderr, :dropped, :dropped_after)""",
+           VALUES (:id, :encoding, :chunks, :stdout, :stderr, :dropped, :dropped_after)
+           ON CONFLICT (execution_id) DO UPDATE SET encoding = excluded.encoding,
+               chunks = excluded.chunks, stdout_bytes = excluded.stdout_bytes,
+               stderr_bytes = excluded.stderr_bytes, dropped_bytes = excluded.dropped_bytes,
+               dropped_after = excluded.dropped_after""",
         columns | {"id": execution_id},
     )
 
 
 def find_output(database: Connection, execution_id: int) -> Output | None:
-    """Return the output of a run; None if it printed nothing or has not ended."""
+    """Return the output of a run; None if it printed nothing or has not ended.
+
+    Of a running run that another machine follows, what it has printed so far.
+    """
     row = database.row(
         """SELECT encoding, chunks, stdout_bytes, stderr_bytes, dropped_bytes, dropped_after,
                removed_at
