@@ -15,26 +15,16 @@ start later takes runs. NAME is the name of a machine or the process id of an en
 from __future__ import annotations
 
 from argparse import Namespace
-from collections import Counter
-from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import Conflict, NotFound, UsageError
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.cli.status import engine_object
 from edgecron.client.engine_health import EngineState
-from edgecron.model.choices import Status
-from edgecron.model.listing import RunChoice
 from edgecron.views.phrases import count_words
-from edgecron.views.times import near_time
+from edgecron.views.times import distance, near_time
 
 USAGE = "list | drain NAME | resume NAME"
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from edgecron.client.local import Client
-
-_MOST_RUNS = 10_000  # that are counted
 
 
 def add_arguments(parser: Parser) -> None:
@@ -65,56 +55,42 @@ def run(cli: Session, args: Namespace) -> int:
 def _list(cli: Session) -> None:
     client = cli.local_client(must_exist=True)
     states = client.engines()
-    running = _count_running(client)
     if cli.is_json:
-        cli.put_json(_object(one, running) for one in states)
+        cli.put_json(map(engine_object, states))
         return
     if not states:
         cli.put(f"no engine is running; start one: {cli.command('daemon')}")
         return
     now, zone = client.now(), cli.zone()
+    has_leases = any(one.seen_at is not None for one in states)
     cli.put_table(
-        ("machine", "labels", "pid", "state", "running", "started"),
+        (
+            "machine",
+            "labels",
+            "pid",
+            "state",
+            "running",
+            *(("seen",) if has_leases else ()),
+            "started",
+        ),
         [
             (
                 one.info.name or "",
                 ", ".join(one.info.labels),
                 str(one.info.pid),
-                _state_of(one),
-                _load_words(one, running[one.info.id]),
+                one.word,
+                one.load,
+                *(
+                    ("" if one.seen_at is None else distance(one.seen_at, now),)
+                    if has_leases
+                    else ()
+                ),
                 near_time(one.info.started_at, zone=zone, now=now),
             )
             for one in states
         ],
-        styles=[("bold", None, None, None, None, "dim") for _ in states],
+        styles=[("bold", *(None,) * (5 if has_leases else 4), "dim") for _ in states],
     )
-
-
-def _count_running(client: Client) -> Counter[int | None]:
-    choice = RunChoice(statuses=(Status.RUNNING,))
-    return Counter(run.engine_id for run in client.history(choice=choice, limit=_MOST_RUNS))
-
-
-def _object(state: EngineState, running: Mapping[int | None, int]) -> dict[str, Any]:
-    return {**engine_object(state), "running": running[state.info.id], "state": _state_of(state)}
-
-
-def _load_words(state: EngineState, running: int) -> str:
-    most = state.info.max_running
-    return str(running) if most is None else f"{running} of {most}"
-
-
-def _state_of(state: EngineState) -> str:
-    """Return one word or two for how an engine is doing."""
-    if state.info.is_stale:
-        return "out of reach"
-    if not state.is_alive:
-        return "dead"
-    if state.is_stalled:
-        return "stalled"
-    if state.info.drained_at is not None:
-        return "drained"
-    return "running" if state.info.queues else "stopping"
 
 
 def _drain(cli: Session, name: str) -> None:
@@ -148,9 +124,10 @@ def _all_words(states: list[EngineState], name: str) -> str:
 def _put_objects(cli: Session, states: list[EngineState]) -> None:
     """With --json, print engines as they are now."""
     if cli.is_json:
-        client, ids = cli.local_client(), {one.info.id for one in states}
-        running = _count_running(client)
-        cli.put_json(_object(one, running) for one in client.engines() if one.info.id in ids)
+        ids = {one.info.id for one in states}
+        cli.put_json(
+            engine_object(one) for one in cli.local_client().engines() if one.info.id in ids
+        )
 
 
 def _find(cli: Session, name: str) -> list[EngineState]:

@@ -123,8 +123,11 @@ def _engine_lines(cli: Session, client: Client, states: list[EngineState]) -> It
         words = ending if is_ending else "no engine is running"
         yield label, words, "red"
         label = ""
+    has_machines = len({state.info.host for state in states}) > 1
     for state in sorted(states, key=lambda state: not _takes_runs(state)):
         since = f"since {near_time(state.info.started_at, zone=zone, now=now)}"
+        if has_machines and state.seen_at is not None:
+            since += f", {state.load} running, seen {distance(state.seen_at, now)}"
         yield label, *_engine_words(cli, state, since=since)
         label = ""
     for copy in client.other_databases():
@@ -314,6 +317,9 @@ def engine_object(state: EngineState) -> dict[str, Any]:
         "labels": list(state.info.labels),
         "drained_at": instant(state.info.drained_at),
         "started_at": instant(state.info.started_at),
+        "state": state.word,
+        "running": state.running,
+        "seen_at": instant(state.seen_at),
         "alive": state.is_alive,
         "stalled": state.is_stalled,
         "written_bytes": state.info.written_bytes,

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, SupervisorUnavailable
-from edgecron.base.values import dataclass
+from edgecron.base.units import from_ms
+from edgecron.base.values import dataclass, replace
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.engine.recovery import RecoveryPass
 from edgecron.engine.state_folder import (
@@ -212,12 +214,36 @@ _OVERDUE_MS = 2_000  # an engine that is awake has started due runs long before
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineState:
-    """An engine and its health; see `Diagnosis`."""
+    """An engine and its health; see `Diagnosis`.
+
+    `running`: how many runs it has. `seen_at`: when it last renewed its lease; None without leases.
+    """
 
     info: EngineInfo
     health: EngineHealth
     why: str = ""
     is_stopped: bool = False
+    running: int | None = None
+    seen_at: datetime | None = None
+
+    @property
+    def word(self) -> str:
+        """How the engine is doing, in one word or a few."""
+        if self.info.is_stale:
+            return "out of reach"
+        if not self.is_alive:
+            return "dead"
+        if self.is_stalled:
+            return "stalled"
+        if self.info.drained_at is not None:
+            return "drained"
+        return "running" if self.info.queues else "stopping"
+
+    @property
+    def load(self) -> str:
+        """Its runs and places, in words: `2 of 8`."""
+        most, running = self.info.max_running, self.running or 0
+        return str(running) if most is None else f"{running} of {most}"
 
     @property
     def is_alive(self) -> bool:
@@ -244,10 +270,14 @@ def count_places(engines: Iterable[EngineState]) -> int | None:
 
 def find_states(store: Store, state_dir: Path, *, clock: Clock) -> list[EngineState]:
     """The engines that are not recorded as stopped, oldest first."""
-    return [
-        find_state(info, store, state_dir=state_dir, clock=clock, bound_s=ANSWER_S)
-        for info in store.find_engines()
-    ]
+    loads = store.find_loads()
+    states = []
+    for info in store.find_engines():
+        state = find_state(info, store, state_dir=state_dir, clock=clock, bound_s=ANSWER_S)
+        running, renewed_ms = loads.get(info.id, (0, None))
+        seen_at = None if renewed_ms is None else from_ms(renewed_ms)
+        states.append(replace(state, running=running, seen_at=seen_at))
+    return states
 
 
 def find_state(

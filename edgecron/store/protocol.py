@@ -106,6 +106,9 @@ class Store(Protocol):
     def note_zone(self, engine_id: int, local_timezone: str) -> None:
         """Record which zone `local` means for an engine from now on."""
 
+    def find_loads(self) -> dict[int, tuple[int, int | None]]:
+        """Count the running runs of each living engine; beside it, when its lease was renewed."""
+
     def drain_engine(self, engine_id: int, *, now_ms: int) -> bool:
         """Let an engine take nothing new until it is resumed; False if it has stopped or is
         drained."""

@@ -266,6 +266,31 @@ def test_a_role_that_can_make_no_tables_is_told_what_to_grant(edgecron: Edgecron
     assert "GRANT CREATE ON DATABASE" in said.err
 
 
+def test_status_shows_the_load_and_the_last_sign_of_each_machine(
+    edgecron: Edgecron, url: str
+) -> None:
+    edgecron("list")
+    edgecron("add", "job", "--every", "1h", "--", "true")
+    with psycopg.connect(url, autocommit=True) as connection:
+        for number, name in enumerate(("web1", "web2")):
+            connection.execute(
+                """INSERT INTO edgecron.engines (key, pid, boot_id, queues, version, max_running,
+                       started_at, machine, heartbeat_at, stale_after)
+                   SELECT %(name)s, %(pid)s, 'b', '["command"]', '1', 8, now, %(name)s || '/1',
+                       now - 30000, now + 30000
+                   FROM (SELECT edgecron.server_ms() AS now) AS clock""",
+                {"name": name, "pid": 70 + number},
+            )
+
+    said = edgecron("status").out
+    first, second = edgecron("status", "--json").json[0]["engines"]
+
+    assert "pid 70 on web1" in said
+    assert "0 of 8 running, seen 30 s ago" in said
+    assert (first["machine"], first["running"], first["state"]) == ("web1", 0, "running")
+    assert second["seen_at"] is not None
+
+
 def test_an_engine_with_a_role_that_only_reads_ends_with_the_reason(
     edgecron: Edgecron, url: str
 ) -> None:

@@ -281,6 +281,18 @@ def find_engines(database: Connection) -> list[EngineInfo]:
     return [engine_of(row) for row in rows]
 
 
+def find_loads(database: Connection) -> dict[int, tuple[int, int | None]]:
+    """Count the running runs of each living engine; beside it, when its lease was renewed."""
+    rows = database.rows(
+        f"""SELECT n.id, count(e.id), {database.renewed_column}
+            FROM engines AS n LEFT JOIN executions AS e
+                ON e.status = 'running' AND e.status IN ('queued', 'running')
+                    AND e.engine_id = n.id
+            WHERE n.stopped_at IS NULL GROUP BY n.id"""
+    )
+    return {engine_id: (running, renewed_ms) for engine_id, running, renewed_ms in rows}
+
+
 def _note_vanished_with(database: Connection, engine_id: int, now_ms: int) -> None:
     """As `_note_vanished`, for the program of an engine, if it has one."""
     row = database.row("SELECT program FROM engines WHERE id = :id", {"id": engine_id})

@@ -48,6 +48,7 @@ class Writes(Reads):
     note_death = engines.note_death
     find_presence = engines.find_presence
     close_queues = engines.close_queues
+    find_loads = engines.find_loads
     drain_engine = engines.drain_engine
     resume_engine = engines.resume_engine
     is_drained = engines.is_drained
