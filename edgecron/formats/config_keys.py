@@ -77,6 +77,7 @@ ACTIONS: dict[str, Action] = {
     "backfill": Action(("b",), "backfill: run past times that had no success"),
     "theme": Action(("T",), "choose a theme"),
     "engine": Action(("S",), "start or stop an engine"),
+    "engines": Action(("8",), "list the engines and their machines"),
     "palette": Action(("ctrl+p", ":"), "find an action by name"),
     "help": Action(("?", "f1"), "explain all keys"),
     "quit": Action(("q", "ctrl+q"), "leave; other engines and running jobs continue"),

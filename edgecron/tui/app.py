@@ -135,7 +135,7 @@ class Dashboard(DatabaseApp):
     CSS_PATH = "dashboard.tcss"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("help", "palette", "quit", "engine", "theme"),
+        *bindings("help", "palette", "quit", "engine", "engines", "theme"),
         # The same in every terminal program: no key that the configuration can change.
         Binding("ctrl+z", "suspend_process", show=False),
         # With priority: a list would take it as the key for going back.
@@ -316,6 +316,14 @@ class Dashboard(DatabaseApp):
             question = "Stop this dashboard's engine?"
             dialog = ConfirmDialog(question, _STOPPING, yes="stop it", no="keep it running")
             self.push_screen(dialog, self._stop_engine)
+
+    def action_engines(self) -> None:
+        """Show the engines and their machines."""
+        # Loaded when needed: most people have one engine.
+        from edgecron.tui.engine_screen import EngineScreen
+
+        if not isinstance(self.screen, EngineScreen):
+            self.push_screen(EngineScreen())
 
     def start_engine(self) -> None:
         """Start an engine that ends with the dashboard."""

@@ -303,7 +303,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "In the timeline": ("zoom_in", "zoom_out", "earlier", "later", "present"),
     "Of a schedule": ("changes", "graph", "fields", "acknowledge"),
     "In a run's output": tuple(action for action in ACTIONS if action in IN_OUTPUT),
-    "Everywhere": ("palette", "help", "theme", "engine", "quit"),
+    "Everywhere": ("palette", "help", "theme", "engine", "engines", "quit"),
 }
 _FILTERS = (
     ("backup", "names that contain these letters in order"),

@@ -353,6 +353,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "machine": (("back", "back"), ("open", "all facts")),
     "notices": (("back", "back"), ("open", "all facts")),
+    "engines": (("back", "back"), ("open", "all facts")),
     "failures": (
         *(("back", "back"), ("open", "output"), ("acknowledge", "acknowledge")),
         *(("run", "run again"), ("mark", "mark")),

@@ -1,0 +1,129 @@
+"""The engines of the database and their machines: load, labels and last sign of life. Read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+
+from edgecron.base.safetext import clean
+from edgecron.client.engine_health import EngineState
+from edgecron.client.protocol import Client
+from edgecron.tui.list_view import Column, Line, LineView, Source
+from edgecron.tui.queries import FactsScreen
+from edgecron.tui.text_line import Fact, Row, TextLine, Title
+from edgecron.views.phrases import count_words, size_words
+from edgecron.views.times import distance, near_time, short_distance
+
+_READ_S = 5.0  # an engine that died commits nothing, so engines are polled
+_STYLES = {"running": "good", "drained": "warn", "stopping": "warn", "stalled": "warn"}
+_COLUMNS = (
+    Column("MACHINE", 10, 30, share=2),
+    Column("STATE", 8, 12),
+    Column("RUNNING", 8, 12),
+    Column("SEEN", 8, 11, drop=2),
+    Column("LABELS", 8, 40, share=3, drop=1),
+    Column("STARTED", 12, 12, drop=3),
+    Column("PID", 5, 9, drop=4, is_right=True),
+)
+
+
+class _EngineSource(Source):
+    """Engines as lines of a list."""
+
+    def __init__(self, *, zone: tzinfo) -> None:
+        self._zone = zone
+        self.states: Sequence[EngineState] = ()
+        self.now: datetime | None = None
+
+    def show(self, states: Sequence[EngineState], *, now: datetime) -> None:
+        """Show these engines."""
+        self.states, self.now = states, now
+        self.keys = [one.info.id for one in states]
+
+    def line(self, index: int) -> Line | None:
+        one, now = self.states[index], self.now
+        if now is None:
+            return None
+        seen = "here" if one.seen_at is None else short_distance(one.seen_at, now)
+        return Line(
+            key=one.info.id,
+            cells=(
+                ((clean(one.info.name or ""), "bold"),),
+                ((one.word, _STYLES.get(one.word, "bad")),),
+                ((one.load, "busy" if one.running else "dim"),),
+                ((seen, "dim"),),
+                ((clean(", ".join(one.info.labels)), ""),),
+                ((near_time(one.info.started_at, zone=self._zone, now=now), "dim"),),
+                ((str(one.info.pid), "dim"),),
+            ),
+        )
+
+
+def engine_rows(one: EngineState, *, zone: tzinfo, now: datetime) -> list[Row]:
+    """Return the facts of an engine: how it is doing, what it takes, and since when."""
+    info = one.info
+    rows: list[Row] = [
+        Title(clean(f"{info.name or 'engine'}, process {info.pid}")),
+        Fact("state", one.word, _STYLES.get(one.word, "bad")),
+        Fact("why", clean(one.why)),
+        Fact("running", one.load),
+        Fact("labels", clean(", ".join(info.labels))),
+        Fact("takes", clean(", ".join(info.base_queues))),
+    ]
+    if info.drained_at is not None:
+        undo = f"edgecron engine resume {info.name or info.pid}"
+        rows.append(Fact("drained", near_time(info.drained_at, zone=zone, now=now)))
+        rows.append(Fact("to undo", clean(undo), "warn"))
+    if one.seen_at is not None:
+        rows.append(Fact("last seen", distance(one.seen_at, now)))
+    rows.append(Fact("started", near_time(info.started_at, zone=zone, now=now)))
+    rows.append(Fact("version", info.version))
+    if info.written_per_day is not None:
+        rows.append(Fact("writes", f"{size_words(info.written_per_day)} a day"))
+    return [row for row in rows if not isinstance(row, Fact) or row.text]
+
+
+class EngineScreen(FactsScreen):
+    """The engines of the database, those of other machines too."""
+
+    PLACE = "engines"
+
+    def make_list(self) -> LineView:
+        self._source = _EngineSource(zone=self.app.zone)
+        return LineView(self._source, _COLUMNS, id="engines", empty="no engine is running")
+
+    def begin(self) -> None:
+        self.show_title("engines and machines")
+        self.set_interval(_READ_S, self._read_again)
+        self._read()
+
+    def on_changed(self) -> None:
+        self._read()
+
+    def _read_again(self) -> None:
+        if self.is_current:
+            self._read()
+
+    def _read(self) -> None:
+        def find(client: Client) -> list[EngineState]:
+            return client.engines()
+
+        self.ask("engines", find, self._show)
+
+    def _show(self, found: list[EngineState]) -> None:
+        found = sorted(found, key=lambda one: (one.info.name or "", one.info.id))
+        self._source.show(found, now=self.app.now())
+        self.query_one(LineView).source_changed()
+        machines = len({one.info.machine for one in found})
+        running = sum(one.running or 0 for one in found)
+        words = f"{count_words(len(found), 'engine')} on {count_words(machines, 'machine')}"
+        words += f", {count_words(running, 'run')} running"
+        self.query_one("#status", TextLine).show([(f" {words}", "dim")])
+        self.show_facts()
+
+    def rows(self) -> list[Row]:
+        states = self._source.states
+        if not states:
+            return [Fact("", "start one: edgecron daemon", "dim")]
+        one = states[min(self.query_one(LineView).cursor, len(states) - 1)]
+        return engine_rows(one, zone=self.app.zone, now=self.app.now())
