@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
-from random import Random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,8 +17,13 @@ from tests.support.forms import tried
 
 _MOST = tried(2, 12)
 SEEDS = (
-    *range(1, _MOST + 1),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_MOST + 1, 301)),
+    *(("sqlite", seed) for seed in range(1, _MOST + 1)),
+    ("postgres", 1),
+    *(
+        pytest.param(kind, seed, marks=pytest.mark.slow)
+        for kind, first in (("sqlite", _MOST + 1), ("postgres", 2))
+        for seed in range(first, 301)
+    ),
 )
 DEADLINE_S = 15.0
 LATELY: dict[str, Any] = {"needs": ("success:good:20s",), "needs_deadline_s": DEADLINE_S}
@@ -54,20 +58,19 @@ def act(world: World) -> None:
     elif dice < 0.96 and world.supervisors:
         world.kill_supervisor(world.random.choice(sorted(world.supervisors)))
     elif dice < 0.98:
-        with Client(world.path, clock=world.clock) as client:
+        with Client(world.location, clock=world.clock) as client:
             client.run_now(world.random.choice(("good", "good", "lately", "never")))
     elif dice < 0.985:
         world.clock.advance_ms(world.random.choice((90_000, 900_000)))
 
 
 @pytest.mark.failure(15)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("make_world", "seed"), SEEDS, indirect=["make_world"])
 def test_nothing_starts_without_what_it_needs_and_nothing_waits_for_ever(
-    tmp_path: Path, seed: int
+    make_world: Callable[[int], World], seed: int
 ) -> None:
-    world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS)
-    world.fix_seed()
-    with Client(world.path, clock=world.clock) as client:
+    world = make_world(seed)
+    with Client(world.location, clock=world.clock) as client:
         client.add_all(SPECS)
     world.crash_chance = world.random.choice((0.0, 0.01, 0.05))
     world.fault_chance = world.random.choice((0.0, 0.01, 0.05))

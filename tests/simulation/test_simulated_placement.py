@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from pathlib import Path
-from random import Random
+from collections.abc import Callable
 
 import pytest
 
@@ -19,8 +17,13 @@ from tests.support.forms import tried
 
 _MOST, _TURNS = tried((2, 200), (20, 400))
 SEEDS = (
-    *range(1, _MOST + 1),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_MOST + 1, 301)),
+    *(("sqlite", seed) for seed in range(1, _MOST + 1)),
+    ("postgres", 1),
+    *(
+        pytest.param(kind, seed, marks=pytest.mark.slow)
+        for kind, first in (("sqlite", _MOST + 1), ("postgres", 2))
+        for seed in range(first, 301)
+    ),
 )
 
 MACHINES = {"web1": (), "web2": ("ssd",), "web3": ("ssd", "gpu")}
@@ -39,26 +42,26 @@ _ROAMING = ("roaming", "retrying")
 
 
 @pytest.mark.failure(90)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_placed_run_starts_only_on_its_machine_or_label(tmp_path: Path, seed: int) -> None:
-    world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS)
-    with closing(world):
-        world.fix_seed()
-        with Client(world.path, clock=world.clock) as client:
-            client.add_all(PLACED)
-        world.crash_chance = world.random.choice((0.0, 0.01))
-        world.fault_chance = world.random.choice((0.0, 0.02))
-        world.peer_chance = world.random.choice((0.0, 0.05))
+@pytest.mark.parametrize(("make_world", "seed"), SEEDS, indirect=["make_world"])
+def test_a_placed_run_starts_only_on_its_machine_or_label(
+    make_world: Callable[[int], World], seed: int
+) -> None:
+    world = make_world(seed)
+    with Client(world.location, clock=world.clock) as client:
+        client.add_all(PLACED)
+    world.crash_chance = world.random.choice((0.0, 0.01))
+    world.fault_chance = world.random.choice((0.0, 0.02))
+    world.peer_chance = world.random.choice((0.0, 0.05))
 
-        for _ in range(_TURNS):
-            _act(world)
-        for key in list(world.engines):  # Some are drained.
-            world.kill_engine(key)
-        for machine in MACHINES:
-            _start(world, machine)
-        removed_ms = quiesce(world, PLACED)
+    for _ in range(_TURNS):
+        _act(world)
+    for key in list(world.engines):  # Some are drained.
+        world.kill_engine(key)
+    for machine in MACHINES:
+        _start(world, machine)
+    removed_ms = quiesce(world, PLACED)
 
-        check(world, model_of(PLACED), made_ms=START_MS, until_ms=removed_ms)
+    check(world, model_of(PLACED), made_ms=START_MS, until_ms=removed_ms)
 
 
 def _start(world: World, machine: str) -> None:
@@ -90,7 +93,7 @@ def _act(world: World) -> None:
 def _meddle(world: World) -> None:
     """A person starts a run, moves a schedule, or drains or resumes an engine."""
     random = world.random
-    with Client(world.path, clock=world.clock) as client:
+    with Client(world.location, clock=world.clock) as client:
         dice = random.random()
         if dice < 0.3:
             client.run_now(random.choice(PLACED).name)

@@ -93,7 +93,7 @@ def test_no_run_starts_outside_its_windows_and_each_excluded_time_has_a_row(
 ) -> None:
     world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS)
     world.fix_seed()
-    with Client(world.path, clock=world.clock) as client:
+    with Client(world.location, clock=world.clock) as client:
         client.add_all(SPECS)
     world.crash_chance = world.random.choice((0.0, 0.01, 0.05))
     world.fault_chance = world.random.choice((0.0, 0.01, 0.05))

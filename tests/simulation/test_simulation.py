@@ -77,7 +77,7 @@ def model_of(specs: Sequence[ScheduleSpec]) -> dict[str, Plans]:
 def a_world(tmp_path: Path, seed: int) -> World:
     world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS)
     world.fix_seed()
-    with Client(world.path, clock=world.clock) as client:
+    with Client(world.location, clock=world.clock) as client:
         client.add_all(SPECS)
     return world
 
@@ -112,7 +112,7 @@ def act(world: World) -> None:
 def meddle(world: World) -> None:
     """A person at the command line."""
     name = world.random.choice(SPECS).name
-    with Client(world.path, clock=world.clock) as client:
+    with Client(world.location, clock=world.clock) as client:
         choice = world.random.random()
         if choice < 0.5:
             delay_s = world.random.choice((None, None, 5.0, 40.0))
@@ -168,7 +168,7 @@ def test_a_crash_at_any_call_loses_nothing_and_repeats_nothing(
 
     for crash_at in range(first_call, STORY_CALLS + 1, 16):
         world = World(tmp_path / f"{crash_at}.db", random=Random(0), start_ms=START_MS)
-        with Client(world.path, clock=world.clock) as client:
+        with Client(world.location, clock=world.clock) as client:
             client.add_all(STORY)
         world.crash_at = crash_at
         for _ in range(14):
@@ -200,7 +200,7 @@ def test_a_crash_at_any_call_of_a_claim_ahead_loses_nothing_and_repeats_nothing(
 
     for crash_at in sorted({*range(_EACH, 101, _EACH), *_AHEAD}):
         world = World(tmp_path / f"{crash_at}.db", random=Random(0), start_ms=START_MS)
-        with Client(world.path, clock=world.clock) as client:
+        with Client(world.location, clock=world.clock) as client:
             client.add_all(specs)
         world.crash_at = crash_at
         for round_ in range(1, 4):
@@ -224,7 +224,7 @@ def test_a_crash_at_any_call_of_a_claim_ahead_loses_nothing_and_repeats_nothing(
 def quiesce(world: World, specs: Sequence[ScheduleSpec] = SPECS) -> int:
     """No more faults, then no more schedules, then time for what runs to end; when that was."""
     world.settle(for_ms=tried(30_000, 60_000))
-    with Client(world.path, clock=world.clock) as client:
+    with Client(world.location, clock=world.clock) as client:
         for one in specs:
             client.remove(one.name)
     removed_ms = world.clock.now_ms()
