@@ -16,6 +16,7 @@ from edgecron.model.listing import (
     RunBounds,
     RunChoice,
     RunPage,
+    RunSort,
     ScheduleLine,
     SchedulePage,
     SortBy,
@@ -257,8 +258,10 @@ class Questions(Reader, Protocol):
         until: datetime | None = None,
         least_ms: int | None = None,
         most_ms: int | None = None,
+        sort: RunSort | None = None,
+        is_descending: bool = False,
     ) -> RunPage:
-        """Return runs before or after an id, newest first, as a list shows them.
+        """Return runs before or after an id, newest first, or the first ones in another order.
 
         An empty tuple of statuses, causes or reasons, and None elsewhere, let every run through.
         """

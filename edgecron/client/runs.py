@@ -11,11 +11,11 @@ from edgecron.base.units import to_ms
 from edgecron.client.opening import TRIES, Engines
 from edgecron.client.schedules import Schedules
 from edgecron.model.choices import ACTIVE, Status
-from edgecron.model.listing import ALL_RUNS, RunBounds, RunChoice, RunPage
+from edgecron.model.listing import ALL_RUNS, RunBounds, RunChoice, RunPage, RunSort
 from edgecron.model.run import Execution, Progress, progress_text
 from edgecron.planning.admission import late_limit
 from edgecron.store.sql.explanations import find_late
-from edgecron.store.sql.history import Wanted, find_bounds, find_page
+from edgecron.store.sql.history import Wanted, find_bounds, find_page, find_sorted
 
 if TYPE_CHECKING:
     from edgecron.client.following import BegunRuns, LocalFollower, LocalLaterRuns
@@ -154,11 +154,14 @@ class Runs(Engines, Schedules):
         until: datetime | None = None,
         least_ms: int | None = None,
         most_ms: int | None = None,
+        sort: RunSort | None = None,
+        is_descending: bool = False,
     ) -> RunPage:
         """Return runs before or after an id, newest first, as a list shows them.
 
         An empty tuple of statuses, causes or reasons, and None elsewhere, let every run through. A
-        reason of None is a run without a reason. Fewer than `limit` is the end.
+        reason of None is a run without a reason. Fewer than `limit` is the end. With `sort`, return
+        the first runs in that order, which reads all of them.
         """
         wanted = Wanted(
             schedule_ids=schedule_ids,
@@ -172,6 +175,8 @@ class Runs(Engines, Schedules):
             least_ms=least_ms,
             most_ms=most_ms,
         )
+        if sort is not None:
+            return find_sorted(self.store, wanted, sort, is_descending=is_descending, limit=limit)
         return find_page(self.store, wanted, limit=limit)
 
     def last_failure(self) -> Execution | None:

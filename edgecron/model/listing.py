@@ -178,6 +178,18 @@ class SortBy(StrEnum):
     RUNS = "runs"  # the number of its runs
 
 
+class RunSort(StrEnum):
+    RUN = "run"  # its number: when it was decided
+    DURATION = "duration"
+    SCHEDULE = "schedule"  # its name
+    STATUS = "status"  # failures first
+    STARTED = "started"  # when it started, or should
+    NOTE = "note"  # its reason
+
+
+MOST_SORTED = 1000  # runs of an order other than newest first, which has no index
+
+
 class ScheduleState(StrEnum):
     ACTIVE = "active"  # it will run: at a time, after another run, or at boot
     PAUSED = "paused"  # without end, or until a time in the future

@@ -12,7 +12,7 @@ from textual.timer import Timer
 
 from edgecron.base.errors import NotFound
 from edgecron.model.choices import ACTIVE
-from edgecron.model.listing import SortBy
+from edgecron.model.listing import MOST_SORTED, RunSort, SortBy
 from edgecron.tui import lanes, run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.database_app import Engines, Overview
@@ -49,7 +49,11 @@ _LISTS = {
 }
 _PANES = tuple(_LISTS)
 _FIRST = "timeline"
-_Sortable: TypeAlias = schedule_list.ScheduleSource | upcoming_list.UpcomingSource
+_Sort: TypeAlias = SortBy | RunSort
+_Sortable: TypeAlias = (
+    schedule_list.ScheduleSource | upcoming_list.UpcomingSource | run_list.RunSource
+)
+_DESCENDING: frozenset[_Sort] = schedule_list.DESCENDING | run_list.DESCENDING
 
 
 class HomeScreen(EditScreen[None]):
@@ -143,7 +147,8 @@ class HomeScreen(EditScreen[None]):
     def _show(self, name: str) -> None:
         view = self.query_one(f"#{name}", LineView)
         view.source_changed()
-        more = "+" if name == "upcoming" and self.upcoming.found.has_more else ""
+        is_cut = name == "runs" and self.runs.is_cut
+        more = "+" if is_cut or (name == "upcoming" and self.upcoming.found.has_more) else ""
         title = f"{name.capitalize()} {view.source.count:,}{more}"
         self.query_one(f"#{name}-pane").border_title = title
         self.filter_line_of(name).found()
@@ -422,9 +427,9 @@ class HomeScreen(EditScreen[None]):
     def action_sort(self) -> None:
         source = self._sortable()
         if source is not None:
-            sorts = list(upcoming_list.SORTS if source is self.upcoming else schedule_list.SORTS)
+            sorts = source.sorts
             following = sorts[(sorts.index(source.sort) + 1) % len(sorts)]
-            self._sort_by(source, following, following in schedule_list.DESCENDING)
+            self._sort_by(source, following, following in _DESCENDING)
 
     def action_reverse(self) -> None:
         source = self._sortable()
@@ -432,41 +437,31 @@ class HomeScreen(EditScreen[None]):
             self._sort_by(source, source.sort, not source.is_descending)
 
     def _sortable(self) -> _Sortable | None:
-        """Return the list in front if it can be sorted; otherwise say why not."""
+        """Return the list in front, which can be sorted."""
         source = self.current_source()
-        if isinstance(source, _Sortable):
-            return source
-        key = self.app.label("filter") or "the filter"
-        self.app.show_notice(
-            "runs are always newest first: the database has no index of other columns;"
-            f" to find some, use {key}, such as took:>5m or status:failed"
-        )
-        return None
+        return source if isinstance(source, _Sortable) else None
 
     def on_line_view_headed(self, message: LineView.Headed) -> None:
         source = message.view.source
         if not isinstance(source, _Sortable):
             return
-        sort = self._sort_columns(source).get(message.column)
+        sort = source.sorted_by.get(message.column)
         if sort is not None:
             is_again = sort is source.sort
-            is_descending = sort in schedule_list.DESCENDING
+            is_descending = sort in _DESCENDING
             self._sort_by(source, sort, not source.is_descending if is_again else is_descending)
 
-    def _sort_columns(self, source: _Sortable) -> Mapping[int, SortBy]:
-        if source is self.upcoming:
-            return upcoming_list.SORTED_BY
-        return lanes.SORTED_BY if source is self.timeline else schedule_list.SORTED_BY
-
-    def _sort_by(self, source: _Sortable, sort: SortBy, is_descending: bool) -> None:
+    def _sort_by(self, source: _Sortable, sort: Any, is_descending: bool) -> None:
         source.sort_by(sort, is_descending=is_descending)
         self._show_order(source)
         if source is self.upcoming and self.upcoming.found.has_more:
             self.app.show_notice(f"sorted the next {len(self.upcoming.found.fires):,} runs")
+        if source is self.runs and self.runs.count > MOST_SORTED:
+            self.app.show_notice(f"shows the first {MOST_SORTED:,} of all runs in this order")
 
     def _show_order(self, source: _Sortable) -> None:
-        columns: dict[SortBy, int] = {}
-        for column, sort in self._sort_columns(source).items():
+        columns: dict[_Sort, int] = {}
+        for column, sort in source.sorted_by.items():
             columns.setdefault(sort, column)
         column_shown = columns.get(source.sort)
         view = self.query_one(f"#{source.topic}", LineView)

@@ -56,6 +56,7 @@ class TimelineSource(ScheduleSource):
     """
 
     topic = "timeline"
+    sorted_by = SORTED_BY
 
     def __init__(self, screen: QueryScreen[Any], *, changed: Callable[[], None]) -> None:
         super().__init__(screen, changed=changed)

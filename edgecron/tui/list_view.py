@@ -366,10 +366,10 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     def titles(self) -> list[tuple[Span, ...]]:
         """Return the headings of the columns; an arrow shows the order."""
         found: list[tuple[Span, ...]] = []
-        for at, column in enumerate(self.columns):
-            title = column.title
+        for at, title in enumerate(column.title for column in self.columns):
             if self.sorted_by is not None and self.sorted_by[0] == at:
-                title = f"{title} {'▾' if self.sorted_by[1] else '▴'}".strip()
+                arrow, room = "▴▾"[self.sorted_by[1]], self._widths[at] - 1
+                title = f"{title} {arrow}".strip() if len(title) < room else title[:room] + arrow
             found.append(((title, ""),))
         return found
 

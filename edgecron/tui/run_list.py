@@ -1,5 +1,7 @@
 """The list of runs, newest first: a window on millions of rows, read by keyset pages.
 
+In another order it has the first 1,000 runs of that order.
+
 Ids tell how many rows lie before and after the window. If rows were removed, that is an estimate,
 which is corrected when an end is reached.
 """
@@ -18,7 +20,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.model.choices import ACTIVE
 from edgecron.model.filters import RunQuestion
-from edgecron.model.listing import RunBounds, RunPage
+from edgecron.model.listing import MOST_SORTED, RunBounds, RunPage, RunSort
 from edgecron.tui.list_view import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.text_line import Span
@@ -49,6 +51,12 @@ COLUMNS = (
     Column("NOTE", 12, 30, share=1, drop=3),
     Column("RUN", 4, 9, drop=2, is_right=True),
 )
+# The order of each column, and the column of each order. Then: orders that begin with the most.
+SORTED_BY = {
+    0: RunSort.STATUS, 1: RunSort.STATUS, 2: RunSort.SCHEDULE, 3: RunSort.STARTED,
+    4: RunSort.DURATION, 5: RunSort.NOTE, 6: RunSort.RUN,
+}  # fmt: skip
+DESCENDING = frozenset({RunSort.RUN, RunSort.DURATION, RunSort.STARTED})
 _NAME = 2  # the column left out in the list of one schedule
 _NOTE = 5
 # Room for `retry, attempt 2`: in a narrow list the glyph shows the status, without its word.
@@ -67,6 +75,8 @@ class RunSource(DatabaseSource["_Found"]):
     """
 
     topic = "runs"
+    sorts = tuple(RunSort)
+    sorted_by = SORTED_BY
 
     def __init__(
         self,
@@ -87,6 +97,8 @@ class RunSource(DatabaseSource["_Found"]):
         self._is_paging = False  # is a page outside the window being read
         self._is_outdated = False  # by a new filter
         self._unreadable: set[int] = set()  # ids found so far
+        self.sort = RunSort.RUN
+        self.is_descending = True
 
     @property
     def count(self) -> int:
@@ -94,7 +106,23 @@ class RunSource(DatabaseSource["_Found"]):
 
     @property
     def is_counted(self) -> bool:
-        return self._is_oldest
+        return self._is_oldest and not self.is_cut
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether an order has only its first runs."""
+        return self._is_sorted and self._count >= MOST_SORTED
+
+    @property
+    def _is_sorted(self) -> bool:
+        """Whether the order is another one than newest first."""
+        return self.sort is not RunSort.RUN or not self.is_descending
+
+    def sort_by(self, sort: RunSort, *, is_descending: bool) -> None:
+        """Show runs in another order."""
+        self.sort, self.is_descending = sort, is_descending
+        self._outdate()
+        self.read_at_once()
 
     @property
     def trouble(self) -> str:
@@ -103,12 +131,15 @@ class RunSource(DatabaseSource["_Found"]):
 
     def filter_by(self, wanted: Filter | None) -> None:
         self._question = RunQuestion() if wanted is None else wanted.run_question()
+        self._outdate()
+        super().filter_by(wanted)
+
+    def _outdate(self) -> None:
+        """Keep the lines only until there are new ones."""
         self._unreadable.clear()
-        # Keep the old lines until there are new ones.
         self._is_outdated = True
         self._version += 1
         self._screen.interrupt(_PAGES)
-        super().filter_by(wanted)
 
     def unused_keys(self, wanted: Filter) -> Sequence[str]:
         return wanted.unused_on_runs
@@ -134,12 +165,17 @@ class RunSource(DatabaseSource["_Found"]):
         return Targets(run_ids=tuple(keys))
 
     def index_of(self, key: int) -> int | None:
+        if self._is_sorted:
+            return next((at for at, run in enumerate(self._rows) if run.id == key), None)
         # Ids decrease from line to line.
         at = bisect_left(self._rows, -key, key=lambda run: -run.id)
         is_there = at < len(self._rows) and self._rows[at].id == key
         return self._first + at if is_there else None
 
     def ask_keys(self, take: Callable[[Sequence[int]], None]) -> None:
+        if self._is_sorted:
+            take([run.id for run in self._rows])
+            return
         page = self._page()
 
         def found(ids: list[int]) -> None:
@@ -170,6 +206,8 @@ class RunSource(DatabaseSource["_Found"]):
         before_id = None if self._first == 0 or not self._rows else self._rows[0].id + 1
         if self._is_outdated:
             limit, before_id = _PAGE, None
+        if self._is_sorted:
+            limit, before_id = MOST_SORTED, None
         page = self._page(before_id=before_id, limit=limit)
 
         def show(rows: list[Execution]) -> None:
@@ -194,7 +232,11 @@ class RunSource(DatabaseSource["_Found"]):
     def _page(
         self, *, before_id: int | None = None, after_id: int | None = None, limit: int = _PAGE
     ) -> _Page:
-        return _Page(self._question, self._schedule_id, before_id, after_id, limit)
+        sort = self.sort if self._is_sorted else None
+        return _Page(
+            *(self._question, self._schedule_id, before_id, after_id, limit),
+            *(sort, self.is_descending),
+        )
 
     def _append(self, rows: list[Execution]) -> None:
         self._is_oldest = len(rows) < _PAGE
@@ -214,7 +256,7 @@ class RunSource(DatabaseSource["_Found"]):
     def _replace(self, rows: list[Execution], page: _Page, *, first: int) -> None:
         """Make these rows the window; it begins at `first` unless it reaches the newest."""
         self._rows = rows
-        self._is_oldest = len(rows) < page.limit
+        self._is_oldest = len(rows) < page.limit or page.sort is not None
         reaches_newest = bool(rows) and rows[0].id >= self._bounds.last_id
         self._is_newest = page.before_id is None or reaches_newest
         self._first = 0 if self._is_newest else max(1, first)
@@ -265,8 +307,9 @@ class RunSource(DatabaseSource["_Found"]):
             return _find(client, page), bounds
 
         def answered(found: _Found) -> None:
-            if page.question is not self._question:
-                return  # The new filter is being read already.
+            asked = self._page()
+            if (page.question, *page[-2:]) != (asked.question, *asked[-2:]):
+                return  # The new filter or order is being read already.
             if version != self._version:
                 otherwise()
                 return
@@ -315,6 +358,8 @@ class _Page(NamedTuple):
     before_id: int | None
     after_id: int | None
     limit: int
+    sort: RunSort | None  # None is newest first
+    is_descending: bool
 
 
 def _find(client: Client, page: _Page) -> RunPage:
@@ -336,6 +381,8 @@ def _find(client: Client, page: _Page) -> RunPage:
         until=question.until,
         least_ms=question.least_ms,
         most_ms=question.most_ms,
+        sort=page.sort,
+        is_descending=page.is_descending,
     )
 
 

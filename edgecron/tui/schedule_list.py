@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from itertools import groupby
 from math import inf
@@ -78,6 +78,8 @@ class ScheduleSource(DatabaseSource["_Found"]):
     """The source of schedules: all ids in order, and the lines near the visible ones."""
 
     topic = "schedules"
+    sorts: Sequence[SortBy] = tuple(SORTS)
+    sorted_by: Mapping[int, SortBy] = SORTED_BY
 
     def __init__(self, screen: QueryScreen[Any], *, changed: Callable[[], None]) -> None:
         super().__init__(screen, changed=changed)

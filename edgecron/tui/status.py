@@ -339,6 +339,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
         ("run", "run again"),
         ("cancel", "cancel"),
         ("filter", "filter"),
+        ("sort", "sort"),
     ),
     "schedule": (
         ("back", "back"),

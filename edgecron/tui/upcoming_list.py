@@ -151,6 +151,8 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
     """The source of upcoming runs."""
 
     topic = "upcoming"
+    sorts = tuple(SORTS)
+    sorted_by = SORTED_BY
 
     def __init__(self, screen: QueryScreen[Any], *, changed: Callable[[], None]) -> None:
         super().__init__(screen, changed=changed)

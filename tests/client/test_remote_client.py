@@ -17,7 +17,7 @@ from edgecron.client.remote import RemoteClient
 from edgecron.formats.document_plan import Action, Document, Step, Wanted, compare_one
 from edgecron.model.choices import Status
 from edgecron.model.filters import parse_filter
-from edgecron.model.listing import RunChoice, RunPage, SortBy
+from edgecron.model.listing import RunChoice, RunPage, RunSort, SortBy
 from edgecron.model.run import RunOptions
 from edgecron.model.schedule import ScheduleSpec
 from tests.support.newdatabases import new_database
@@ -127,6 +127,7 @@ def test_what_is_read_is_what_is_there(client: Client, remote: RemoteClient) -> 
     assert remote.active_counts() == {Status.QUEUED: 1}
     assert remote.run_bounds() == client.run_bounds()
     assert remote.run_page(limit=5) == RunPage([run], [])
+    assert remote.run_page(limit=5, sort=RunSort.DURATION) == RunPage([run], [])
     assert remote.waiting_runs() == []
     assert remote.late_places() == (0, (), 0)
     assert remote.disk_problem() == client.disk_problem()

@@ -7,7 +7,7 @@ from itertools import combinations, cycle, product
 import pytest
 
 from edgecron.model.choices import Cause, Overlap, Status
-from edgecron.model.listing import RunPage
+from edgecron.model.listing import RunPage, RunSort
 from edgecron.model.run import Execution
 from edgecron.store.sql.history import (
     MOST_SEPARATE,
@@ -15,6 +15,7 @@ from edgecron.store.sql.history import (
     find_bounds,
     find_page,
     find_page_ids,
+    find_sorted,
 )
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
@@ -126,3 +127,36 @@ def test_the_causes_of_a_page_are_values(full: Bench) -> None:
     page = find_page(full.store, wanted, limit=3).runs
 
     assert {run.cause for run in page} == {Cause.MANUAL}
+
+
+@pytest.mark.parametrize("is_descending", [True, False])
+@pytest.mark.parametrize("sort", list(RunSort))
+def test_runs_come_in_any_order_equal_ones_newest_first(
+    full: Bench, sort: RunSort, is_descending: bool
+) -> None:
+    values = {
+        RunSort.RUN: lambda run: run.id,
+        RunSort.DURATION: lambda run: run.duration_ms,
+        RunSort.SCHEDULE: lambda run: run.schedule,
+        RunSort.STATUS: lambda run: _STATUSES.index(run.status),
+        RunSort.STARTED: lambda run: (
+            run.started_at or (run.due_at if run.status is Status.QUEUED else run.plan_at)
+        ),
+        RunSort.NOTE: lambda run: run.reason,
+    }
+    value = values[sort]
+    for statuses in ((), (Status.FAILED, Status.SUCCESS)):
+        wanted = Wanted(statuses=statuses)
+        every = [run for run in full.rows()[::-1] if is_wanted(run, wanted)]
+        known = [run for run in every if value(run) is not None]
+        known.sort(key=value, reverse=is_descending)
+        expected = [*known, *(run for run in every if value(run) is None)]
+        for limit in (3, 1000):
+            page = find_sorted(full.store, wanted, sort, is_descending=is_descending, limit=limit)
+            assert page == RunPage(expected[:limit], [])
+
+
+_STATUSES = (
+    *(Status.RUNNING, Status.QUEUED, Status.FAILED, Status.INTERRUPTED, Status.CANCELLED),
+    *(Status.SKIPPED, Status.SUCCESS),
+)

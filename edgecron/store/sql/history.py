@@ -15,7 +15,7 @@ from edgecron.base.errors import Unreadable
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Status
-from edgecron.model.listing import RunBounds, RunPage
+from edgecron.model.listing import RunBounds, RunPage, RunSort
 from edgecron.model.run import Execution
 from edgecron.store.sql.connection import Connection, Params
 from edgecron.store.sql.rows import EXECUTION_COLUMNS, execution_of, unreadable
@@ -94,6 +94,50 @@ def find_page_ids(database: Connection, wanted: Wanted, *, limit: int) -> list[i
     # The page has the ids that are nearest to its beginning.
     ids.sort(reverse=wanted.after_id is None)
     return sorted(ids[:limit], reverse=True)
+
+
+_SORTED_BY = {
+    RunSort.RUN: "e.id",
+    RunSort.DURATION: "e.duration_ms",
+    RunSort.SCHEDULE: "s.name",
+    RunSort.STATUS: """CASE e.status WHEN 'running' THEN 1 WHEN 'queued' THEN 2 WHEN 'failed' THEN 3
+        WHEN 'interrupted' THEN 4 WHEN 'cancelled' THEN 5 WHEN 'skipped' THEN 6 ELSE 7 END""",
+    RunSort.STARTED: _SHOWN_AT,
+    RunSort.NOTE: "e.reason",
+}
+
+
+def find_sorted(
+    database: Connection, wanted: Wanted, sort: RunSort, *, is_descending: bool, limit: int
+) -> RunPage:
+    """The first of the wanted runs in an order; equal ones newest first.
+
+    Those without a value to sort by come last. This reads every wanted run: no index has the order.
+    """
+    wheres, params = _wheres(wanted.statuses, wanted)
+    if wanted.schedule_ids is not None:
+        wheres.append("e.schedule_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:schedules))")
+        params["schedules"] = json.dumps(list(wanted.schedule_ids))
+    where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
+    direction = "DESC" if is_descending else "ASC"
+    source = FROM if sort is RunSort.SCHEDULE else "FROM executions AS e"
+    rows = database.rows(
+        f"""SELECT e.id {source} {where}
+            ORDER BY {_SORTED_BY[sort]} {direction} NULLS LAST, e.id DESC LIMIT :limit""",
+        {**params, "limit": limit},
+    )
+    found: dict[int, Execution] = {}
+    unreadable: list[int] = []
+    ids = [row[0] for row in rows]
+    try:
+        found = {run.id: run for run in map(execution_of, _rows_of(database, ids))}
+    except Unreadable:
+        for each in ids:
+            try:
+                found |= {run.id: run for run in map(execution_of, _rows_of(database, [each]))}
+            except Unreadable:
+                unreadable.append(each)
+    return RunPage([found[each] for each in ids if each in found], unreadable)
 
 
 def find_bounds(database: Connection) -> RunBounds:
