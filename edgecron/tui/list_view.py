@@ -219,7 +219,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         # While lines are marked as the cursor moves: the first one, those marked before, and all.
         self._range: tuple[int, frozenset[int], Sequence[int]] | None = None
         self.sorted_by: tuple[int, bool] | None = None  # column number, is it descending
-        self._widths: list[int] = []
+        self._widths = [0] * len(self.columns)  # until its size is known
         self._key: int | None = None
         self._wanted_key: int | None = None  # of the line to move the cursor to, once it is known
         self._drawn: dict[int, Line | None] = {}  # by line of the screen
