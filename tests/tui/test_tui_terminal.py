@@ -323,6 +323,19 @@ def test_nothing_starts_for_marked_lines_before_the_answer(environment: dict[str
         read_until(outer, None)
 
 
+def test_keys_filter_by_hour_and_sort_runs(environment: dict[str, str]) -> None:
+    with Client(Path(environment["EDGECRON_DB"])) as client:
+        client.add(make_spec("nightly", "0 3 * * *"))
+    with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
+        read_until(outer, "nightly")
+        os.write(outer, b"1/due:03 night\r")
+        read_until(outer, "1 match")
+        os.write(outer, b"3s")
+        read_until(outer, "DURATION▾")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+
 def test_a_key_shows_what_waits_for_a_schedule(environment: dict[str, str]) -> None:
     with Client(Path(environment["EDGECRON_DB"])) as client:
         client.add(make_spec("verify", f"after {_SHOWN}:failure"))
