@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, cycle, product
+from typing import Any
 
 import pytest
 
@@ -134,7 +136,7 @@ def test_the_causes_of_a_page_are_values(full: Bench) -> None:
 def test_runs_come_in_any_order_equal_ones_newest_first(
     full: Bench, sort: RunSort, is_descending: bool
 ) -> None:
-    values = {
+    values: dict[RunSort, Callable[[Execution], Any]] = {
         RunSort.RUN: lambda run: run.id,
         RunSort.DURATION: lambda run: run.duration_ms,
         RunSort.SCHEDULE: lambda run: run.schedule,
