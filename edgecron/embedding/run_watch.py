@@ -16,6 +16,7 @@ from enum import Flag
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import DatabaseGone, EdgecronError
+from edgecron.base.paths import ServerUrl
 from edgecron.base.units import to_ms
 from edgecron.embedding.concurrency import engine_logger, wait_for_rest
 from edgecron.embedding.events import Kind, Origin, PendingEvent
@@ -49,6 +50,12 @@ class _Told(Flag):
     NOTHING = 0
     OWED = 1
     STARTED = 2
+
+
+def _watch_writes(client: Client) -> WriteWatch:
+    # To subscribe makes no database: opening the store would.
+    store = client.store if isinstance(client.location, ServerUrl) else None
+    return watch_writes(client.location, store)
 
 
 class RunWatch:
@@ -231,7 +238,7 @@ class RunWatch:
                 try:
                     with (
                         closing(self._open_client()) as client,
-                        closing(watch_writes(client.location, client.store)) as writes,
+                        closing(_watch_writes(client)) as writes,
                     ):
                         self._follow(client, writes)
                 except EdgecronError as error:

@@ -311,9 +311,12 @@ class WalWatch:
             self._fd = -1
 
 
-def watch_writes(location: Location, store: Connection, *, hears_all: bool = True) -> WriteWatch:
+def watch_writes(
+    location: Location, store: Connection | None, *, hears_all: bool = True
+) -> WriteWatch:
     """Watch for writes of other connections: by the log of a file, or by notices of a server.
 
+    Only a server needs its `store`.
     An engine does not need `hears_all`: a server's notice shows whether it gives engines work.
     """
     if not isinstance(location, ServerUrl):

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from queue import Queue
 
@@ -152,6 +152,15 @@ def test_a_subscription_waits_for_a_database_that_does_not_exist_yet(tmp_path: P
         assert not path.exists()
         Scheduler(path).add("rotate", "@daily", command=["true"]).run_now().cancel()
         assert [one.status for one in take(told, 1)] == ["cancelled"]
+
+
+def test_subscribing_makes_no_database(tmp_path: Path) -> None:
+    told = Queue[RunEvent]()
+    paths = [tmp_path / f"app{number}.db" for number in range(10)]
+    with ExitStack() as stack:
+        for path in paths:
+            stack.enter_context(Scheduler(path).subscribe(told.put))
+        assert not any(path.exists() for path in paths)
 
 
 def test_a_stream_without_an_engine_has_the_events_of_other_processes(tmp_path: Path) -> None:
