@@ -13,12 +13,15 @@ import pytest
 
 from edgecron.cli.completion import CommandGrammar, read_grammar
 from edgecron.cli.topics import TOPICS, read_topic
+from tests.bench.__main__ import BENCHES, PEERS
+from tests.simulation.judging import TABLE
 from tests.support.examples import Example, code_of, python_of
 from tests.support.tools import need_tools
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PERFORMANCE = (ROOT / "packaging/site/performance.md").read_text(encoding="utf-8")
+RELIABILITY = (ROOT / "packaging/site/reliability.md").read_text(encoding="utf-8")
 SECTIONS = {
     part.partition("\n")[0].removeprefix("# "): part
     for part in re.split(r"^## ", README, flags=re.M)
@@ -87,6 +90,27 @@ def test_there_are_examples_to_be_done() -> None:
 def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= 200
     assert len(README.split()) <= 1000
+
+
+@pytest.mark.parametrize("page", ["README", "reliability", "performance"])
+def test_a_command_that_makes_figures_can_be_run(page: str) -> None:
+    text = {"README": README, "reliability": RELIABILITY, "performance": PERFORMANCE}[page]
+    modules = set(re.findall(r"\btests\.(\w+)", text))
+    benches = {
+        word
+        for words in re.findall(r"\btests\.bench([^`#\n]*)", text)
+        for word in words.split()
+        if not word.startswith("-")
+    }
+
+    assert modules
+    assert {name for name in modules if not (ROOT / "tests" / name).is_dir()} == set()
+    assert benches <= {*BENCHES, *PEERS}
+
+
+def test_the_count_of_invariants_is_that_of_their_table() -> None:
+    assert f"{max(TABLE)} rules" in README
+    assert f"{max(TABLE)} invariants" in RELIABILITY
 
 
 def test_what_a_topic_says_was_measured_stands_in_the_table_of_the_site() -> None:

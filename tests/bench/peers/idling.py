@@ -19,6 +19,7 @@ from tests.bench.startup import compare
 from tests.bench.table import Row
 
 COUNT = 100
+AT_REST = {**SCRIPTS, "Celery beat": ("celery", "celery_beat.py")}
 SETTLE_S = 10.0
 
 
@@ -39,7 +40,7 @@ def _idle_rows(setting: Setting, programs: Programs) -> Iterator[Row]:
             folder = stack.enter_context(setting.place())
             command = prepare(folder, program, NEVER, [TRUE], COUNT)
             families[peer] = [stack.enter_context(running(folder, command)).pid]
-        for peer, (package, script) in SCRIPTS.items():
+        for peer, (package, script) in AT_REST.items():
             if package in programs.pythons:
                 folder = stack.enter_context(setting.place())
                 python = programs.pythons[package]

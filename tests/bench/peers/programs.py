@@ -19,6 +19,7 @@ from tests.bench.machine import Setting
 PACKAGES = {
     "apscheduler": ("apscheduler<4", "sqlalchemy"),
     "huey": ("huey",),
+    "celery": ("celery<6",),
     "cronstable": ("cronstable",),
 }
 DEBIAN = {"busybox": ("busybox-static", "bin/busybox"), "cron": ("cron", "usr/sbin/cron")}
