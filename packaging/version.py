@@ -23,6 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 UNRELEASED = "Unreleased"
 NO_DAY = "unreleased"
+# How README.md says that the first release is still to come.
+NOT_YET = re.compile(r"Until \S+ is on the Python index")
 _VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
 _LITERAL = '^{name} = "(.*)"$'
 _HEADING = re.compile(r"^## \[(?P<name>[^\]]+)\](?: - (?P<day>\S+))?$", re.MULTILINE)
@@ -129,6 +131,9 @@ def main(arguments: Sequence[str]) -> int:
             print(check(source, changelog, tag=None).text)
         elif chosen.command == "check":
             check(source, changelog, tag=chosen.tag)
+            readme = (ROOT / "README.md").read_text(encoding="utf-8")
+            if chosen.tag is not None and (claim := NOT_YET.search(readme)):
+                raise Unreleasable(f"README.md still says {claim[0]!r}; it is part of the release")
         else:
             today = datetime.now(UTC).date()
             source, changelog = prepare(source, changelog, version=chosen.version, day=today)

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,17 @@ def test_the_workflows_mean_something_to_their_runner() -> None:
     judged = subprocess.run(["actionlint", *WORKFLOWS], capture_output=True, text=True, check=False)
 
     assert (judged.returncode, judged.stdout + judged.stderr) == (0, "")
+
+
+def test_each_python_that_the_package_names_is_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+
+    matrix = re.search(r"python: \[(.*)\]", (WORKFLOWS[0].parent / "ci.yml").read_text())
+
+    assert matrix is not None
+    assert re.findall(r"3\.\d+", matrix[1]) == named
+    assert project["requires-python"] == f">={named[0]}"
 
 
 def test_a_job_that_publishes_may_do_only_that() -> None:

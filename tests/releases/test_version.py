@@ -138,6 +138,12 @@ def test_this_version_was_built_no_later_than_its_commit() -> None:
     assert date.fromisoformat(built) <= date.fromisoformat(said.stdout.strip())
 
 
+def test_the_readme_waits_for_the_index_or_installs_from_it() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert (version.NOT_YET.search(readme) is None) == ("pipx install edgecron" in readme)
+
+
 def test_a_tag_of_another_version_is_not_released() -> None:
     refused = subprocess.run(
         [PACKAGING / "release", "--tag", "v99.0.0"], capture_output=True, text=True
