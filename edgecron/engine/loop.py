@@ -247,8 +247,8 @@ class Loop:
         )
 
     def _look_ms(self, wake_ms: int | None) -> int | None:
-        """When to look again at the latest, to feed the watchdog and renew the lease in time."""
-        pauses_ms = (self._watchdog.every_ms, self._engine.renew_in_ms)
+        """When to look again at the latest, to feed the watchdog and for leases."""
+        pauses_ms = (self._watchdog.every_ms, self._engine.look_in_ms)
         if pauses_ms == (None, None):
             return wake_ms
         now_ms = self._clock.now_ms()

@@ -136,9 +136,15 @@ class Engine:
         self._is_prepared = False  # the schedules that fire next are loaded
 
     @property
-    def renew_in_ms(self) -> int | None:
-        """In how long to call `has_changed` or `step`, to renew the lease; None without one."""
-        return self._registration.renew_in_ms
+    def look_in_ms(self) -> int | None:
+        """In how long to call `has_changed` or `step` at the latest; None without a lease.
+
+        To renew the lease, or because that of another engine ends.
+        """
+        renew_ms, judge_ms = self._registration.renew_in_ms, self.recovery.wake_ms
+        if renew_ms is None or judge_ms is None:
+            return renew_ms
+        return min(renew_ms, judge_ms)
 
     @property
     def engine_id(self) -> int | None:

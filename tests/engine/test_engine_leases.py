@@ -23,7 +23,7 @@ from edgecron.model.choices import Cause, OnInterrupt, OnLost, Status
 from edgecron.model.options import Policies
 from edgecron.planning.next_fire import Fire, next_fire
 from edgecron.planning.times import compile_spec
-from edgecron.store.contract import LEASE_MS
+from edgecron.store.contract import LEASE_MS, RENEW_MS
 from edgecron.store.sql.schedule_changes import Retiming
 from tests.simulation.world import SimEngines, World
 from tests.support.specs import enqueue
@@ -398,12 +398,29 @@ def test_an_idle_engine_asks_the_server_twice_a_minute(
     monkeypatch.setattr(first.store, "rows", lambda *args: asked.append(args) or run(*args))
 
     for _ in range(60):
-        assert first.engine.renew_in_ms is not None
-        first.world.clock.advance_ms(first.engine.renew_in_ms)
+        assert first.engine.look_in_ms is not None
+        first.world.clock.advance_ms(first.engine.look_in_ms)
         first.engine.has_changed()
 
     minutes = (first.world.clock.now_ms() - START_MS) / 60_000
     assert len(asked) <= 2 * minutes + 10  # every ten minutes, it looks for dead engines
+
+
+def test_an_idle_engine_looks_as_soon_as_the_lease_of_another_machine_ends(
+    first: Machine, second: Machine
+) -> None:
+    first.after_s(0)
+    second.after_s(0)
+    with second.store.transaction():  # The first machine has not renewed its lease for long.
+        second.store.change(
+            "UPDATE engines SET stale_after = server_ms() + 10000 WHERE machine = 'first'"
+        )
+
+    second.world.clock.advance_ms(RENEW_MS)
+    second.engine.has_changed()
+
+    assert second.engine.look_in_ms is not None
+    assert 9_000 <= second.engine.look_in_ms <= 11_000
 
 
 def test_a_machine_keeps_its_name_and_a_clone_gets_another(
