@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -19,8 +19,8 @@ from edgecron.model.run import Execution
 from edgecron.tui.action_screen import ActionScreen
 from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_view import Column, Line, LineView, Source, Targets
-from edgecron.tui.queries import FactsScreen, ThrottledQuery
+from edgecron.tui.list_view import Column, Line, LineView, Targets
+from edgecron.tui.queries import FactsScreen, RowSource, ThrottledQuery
 from edgecron.tui.text_line import Fact, Row, TextLine, Title
 from edgecron.views.phrases import count_words, failure_words, named_words
 from edgecron.views.run_words import run_sentence
@@ -122,21 +122,23 @@ def read_failures(client: Client, *, most: int = FIRST_READ) -> Failures:
     return Failures(group_failures(runs, known), unread_before)
 
 
-class _FailureSource(Source):
+class _FailureSource(RowSource[FailureGroup]):
     """Groups of failures as lines of a list."""
 
-    def __init__(self, *, zone: tzinfo) -> None:
-        self._zone = zone
-        self.groups: Sequence[FailureGroup] = ()
-        self.now: datetime | None = None
+    VALUES = (
+        lambda group: group.newest.schedule,
+        lambda group: len(group.ids),
+        lambda group: _began(group.newest),
+        lambda group: group.words,
+        lambda group: _began(group.oldest),
+        lambda group: group.newest.id,
+    )
 
-    def show(self, groups: Sequence[FailureGroup], *, now: datetime) -> None:
-        """Show these groups."""
-        self.groups, self.now = groups, now
-        self.keys = [group.key for group in groups]
+    def key_of(self, row: FailureGroup) -> int:
+        return row.key
 
     def line(self, index: int) -> Line | None:
-        group, now = self.groups[index], self.now
+        group, now = self.rows[index], self.now
         if now is None:
             return None
         newest, oldest = (_began(run) for run in (group.newest, group.oldest))
@@ -233,10 +235,10 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
 
     def _chosen(self) -> list[FailureGroup]:
         keys = set(self.query_one(LineView).target_keys())
-        return [group for group in self._source.groups if group.key in keys]
+        return [group for group in self._source.rows if group.key in keys]
 
     def rows(self) -> list[Row]:
-        groups = self._source.groups
+        groups = self._source.rows
         if not groups:
             return [Fact("", "a failed run is listed here until you acknowledge it", "dim")]
         group = groups[min(self.query_one(LineView).cursor, len(groups) - 1)]
@@ -258,7 +260,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
     def on_line_view_opened(self) -> None:
         from edgecron.tui.run_screen import RunScreen
 
-        groups, cursor = self._source.groups, self.query_one(LineView).cursor
+        groups, cursor = self._source.rows, self.query_one(LineView).cursor
         if self.app.screen is self and cursor < len(groups):
             self.app.push_screen(RunScreen(groups[cursor].newest.id))
 

@@ -23,8 +23,8 @@ from edgecron.client.machine_scan import (
 )
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.words import describe
-from edgecron.tui.list_view import Column, Line, LineView, Source
-from edgecron.tui.queries import FactsScreen
+from edgecron.tui.list_view import Column, Line, LineView
+from edgecron.tui.queries import FactsScreen, RowSource
 from edgecron.tui.text_line import Fact, Row, Span, TextLine, Title, pace_of, whole_parts
 from edgecron.tui.upcoming_list import UpcomingBar, UpcomingFires
 from edgecron.views.phrases import count_words
@@ -43,21 +43,23 @@ _COLUMNS = (
 )
 
 
-class _JobSource(Source):
+class _JobSource(RowSource[TimedJob]):
     """The jobs of a machine as lines of a list."""
 
-    def __init__(self, *, zone: tzinfo) -> None:
-        self._zone = zone
-        self.jobs: Sequence[TimedJob] = ()
-        self.now: datetime | None = None
+    VALUES = (
+        lambda one: one.next_at,
+        lambda one: one.next_at,
+        lambda one: one.job.name,
+        lambda one: one.job.spec is None,
+        lambda one: (one.job.source, one.job.line or 0),
+        lambda one: one.job.command,
+    )
 
-    def show(self, jobs: Sequence[TimedJob], *, now: datetime) -> None:
-        """Show these jobs."""
-        self.jobs, self.now = jobs, now
-        self.keys = [hash((one.job.source, one.job.line, one.job.name)) for one in jobs]
+    def key_of(self, row: TimedJob) -> int:
+        return hash((row.job.source, row.job.line, row.job.name))
 
     def line(self, index: int) -> Line | None:
-        one, job, now = self.jobs[index], self.jobs[index].job, self.now
+        one, job, now = self.rows[index], self.rows[index].job, self.now
         if one.next_at is None or now is None:
             head: tuple[Span, ...] = ((_rhythm(one), "dim"),)
             time = ""
@@ -80,7 +82,7 @@ class _JobSource(Source):
 
     def nearest_s(self, first: int, last: int) -> float:
         now = self.now
-        times = [one.next_at for one in self.jobs[first:last]]
+        times = [one.next_at for one in self.rows[first:last]]
         if now is None:
             return inf
         return min((abs((at - now).total_seconds()) for at in times if at is not None), default=inf)
@@ -223,7 +225,7 @@ class MachineScreen(FactsScreen):
         if found is None or not found.jobs:
             return []
         zone, now = self.app.zone, self.app.now()
-        rows = job_rows(found.jobs[view.cursor], found, zone=zone, now=now)
+        rows = job_rows(self._source.rows[view.cursor], found, zone=zone, now=now)
         if found.pile_ups or found.unread:
             rows.append(Title("This machine"))
         rows += [

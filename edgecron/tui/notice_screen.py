@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
 from edgecron.client.protocol import Client
 from edgecron.model.notices import Notice, NoticeStatus
-from edgecron.tui.list_view import Column, Line, LineView, Source
-from edgecron.tui.queries import FactsScreen, ThrottledQuery
+from edgecron.tui.list_view import Column, Line, LineView
+from edgecron.tui.queries import FactsScreen, RowSource, ThrottledQuery
 from edgecron.tui.text_line import Fact, Row, TextLine, Title
 from edgecron.views.notice_words import delivery_words, event_words, notice_title
 from edgecron.views.phrases import count_words
@@ -34,21 +33,24 @@ _COLUMNS = (
 )
 
 
-class _NoticeSource(Source):
+class _NoticeSource(RowSource[Notice]):
     """Notices as lines of a list."""
 
-    def __init__(self, *, zone: tzinfo) -> None:
-        self._zone = zone
-        self.notices: Sequence[Notice] = ()
-        self.now: datetime | None = None
+    VALUES = (
+        lambda one: one.at_ms,
+        event_words,
+        lambda one: one.schedule,
+        lambda one: one.execution_id,
+        lambda one: one.status.value,
+        lambda one: one.rule,
+        lambda one: one.error,
+    )
 
-    def show(self, notices: Sequence[Notice], *, now: datetime) -> None:
-        """Show these notices."""
-        self.notices, self.now = notices, now
-        self.keys = [one.id for one in notices]
+    def key_of(self, row: Notice) -> int:
+        return row.id
 
     def line(self, index: int) -> Line | None:
-        one, now = self.notices[index], self.now
+        one, now = self.rows[index], self.now
         if now is None:
             return None
         status = one.status.value.replace("_", " ")
@@ -126,7 +128,7 @@ class NoticeScreen(FactsScreen):
         self.show_facts()
 
     def rows(self) -> list[Row]:
-        notices = self._source.notices
+        notices = self._source.rows
         if not notices:
             return [Fact("", "a rule [notify.NAME] sends notices: edgecron help alerts", "dim")]
         one = notices[min(self.query_one(LineView).cursor, len(notices) - 1)]

@@ -23,6 +23,8 @@ from edgecron.tui.status import KeyLine
 from edgecron.tui.text_line import Facts, Row, TextLine
 
 if TYPE_CHECKING:
+    from datetime import datetime, tzinfo
+
     from textual.timer import Timer
 
     from edgecron.model.filters import Filter
@@ -204,11 +206,47 @@ class DatabaseSource(Source, Generic[T]):
         """Return these lines as the targets of an action; None if they are unknown."""
 
 
+class RowSource(Source, Generic[T]):
+    """Rows that are all in memory, in the order in which they were read or by a column.
+
+    `VALUES` are what the rows are sorted by, for each column; rows without a value come last.
+    """
+
+    VALUES: ClassVar[Sequence[Callable[[Any], Any]]]
+
+    def __init__(self, *, zone: tzinfo) -> None:
+        self._zone = zone
+        self._read: Sequence[T] = ()
+        self.rows: Sequence[T] = ()
+        self.now: datetime | None = None
+        self.order: tuple[int, bool] | None = None  # column, is it descending; None: as read
+
+    @abstractmethod
+    def key_of(self, row: T) -> int:
+        """Return the key of a row."""
+
+    def show(self, rows: Sequence[T], *, now: datetime) -> None:
+        """Show these rows."""
+        self._read, self.now = rows, now
+        self.sort_by(self.order)
+
+    def sort_by(self, order: tuple[int, bool] | None) -> None:
+        """Show the rows in another order."""
+        self.order = order
+        self.rows = self._read
+        if order is not None:
+            value = self.VALUES[order[0]]
+            known = [row for row in self._read if value(row) is not None]
+            known.sort(key=value, reverse=order[1])
+            self.rows = [*known, *(row for row in self._read if value(row) is None)]
+        self.keys = [self.key_of(row) for row in self.rows]
+
+
 class FactsScreen(QueryScreen[None]):
     """A list with facts. `PLACE` names the screen for the line of keys."""
 
     PLACE: ClassVar[str]
-    BINDINGS: ClassVar[list[BindingType]] = bindings("back")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("back", "sort", "reverse")
     DEFAULT_CSS = """
     FactsScreen #parts { height: 1fr; }
     FactsScreen #facts { height: 9; margin-top: 1; }
@@ -263,6 +301,32 @@ class FactsScreen(QueryScreen[None]):
         self.query_one("#facts", Facts).show_rows(self.rows())
 
     def on_line_view_moved(self) -> None:
+        self.show_facts()
+
+    def action_sort(self) -> None:
+        """Sort by the next column; after the last one, show the rows as they were read."""
+        order = self.query_one(LineView).sorted_by
+        count = len(self.query_one(LineView).columns)
+        following = 0 if order is None else order[0] + 1
+        self._sort_by((following, False) if following < count else None)
+
+    def action_reverse(self) -> None:
+        order = self.query_one(LineView).sorted_by
+        self._sort_by((0, True) if order is None else (order[0], not order[1]))
+
+    def on_line_view_headed(self, message: LineView.Headed) -> None:
+        order = message.view.sorted_by
+        is_again = order is not None and order[0] == message.column
+        self._sort_by((message.column, is_again and order is not None and not order[1]))
+
+    def _sort_by(self, order: tuple[int, bool] | None) -> None:
+        view = self.query_one(LineView)
+        if not isinstance(view.source, RowSource):
+            self.app.show_notice("this list has only one order")
+            return
+        view.source.sort_by(order)
+        view.sorted_by = order
+        view.source_changed()
         self.show_facts()
 
     def on_line_view_opened(self) -> None:

@@ -270,3 +270,28 @@ def test_failures_behind_many_of_one_group_are_read_without_a_key(
         assert "without runs" not in seen.text()
 
     watch(story, bench.store.path, bench.clock)
+
+
+def test_failures_are_sorted_by_each_column_in_both_directions(
+    bench: Bench, tmp_path: Path
+) -> None:
+    fail(bench, "m1", "m1", "m2")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("7")
+        assert names_in(seen) == ["m2", "m1", "m3"], "newest first"
+        await seen.press("s")
+        assert names_in(seen) == ["m1", "m2", "m3"]
+        assert "SCHEDULE ▴" in seen.text()
+        await seen.press("I")
+        assert names_in(seen) == ["m3", "m2", "m1"]
+        await seen.press("s")
+        assert names_in(seen) == ["m3", "m2", "m1"], "by their number"
+        await seen.press("I")
+        assert names_in(seen) == ["m1", "m2", "m3"]
+        await seen.press("g")
+        assert "m1" in " ".join(seen.lines()[-12:]), "the facts are those of the first line"
+        await seen.press("s", "s", "s", "s", "s")
+        assert names_in(seen) == ["m2", "m1", "m3"], "as they were read"
+
+    watch(story, tmp_path / "bench.db", bench.clock)
