@@ -128,6 +128,8 @@ def _engine_lines(cli: Session, client: Client, states: list[EngineState]) -> It
         since = f"since {near_time(state.info.started_at, zone=zone, now=now)}"
         if has_machines and state.seen_at is not None:
             since += f", {state.load} running, seen {distance(state.seen_at, now)}"
+        if state.polls_s is not None:
+            since += f", looks for changes every {state.polls_s:g} s"
         yield label, *_engine_words(cli, state, since=since)
         label = ""
     for copy in client.other_databases():
@@ -320,6 +322,7 @@ def engine_object(state: EngineState) -> dict[str, Any]:
         "state": state.word,
         "running": state.running,
         "seen_at": instant(state.seen_at),
+        "polls_s": state.polls_s,
         "alive": state.is_alive,
         "stalled": state.is_stalled,
         "written_bytes": state.info.written_bytes,

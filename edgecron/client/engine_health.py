@@ -30,7 +30,7 @@ from edgecron.engine.state_folder import (
 )
 from edgecron.model.choices import JobKind
 from edgecron.model.engine import EngineInfo
-from edgecron.store.contract import RunningRow
+from edgecron.store.contract import EngineLoad, RunningRow
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.output import Part
 from edgecron.supervisor.protocol import Phase
@@ -217,6 +217,7 @@ class EngineState:
     """An engine and its health; see `Diagnosis`.
 
     `running`: how many runs it has. `seen_at`: when it last renewed its lease; None without leases.
+    `polls_s`: how often it looks for changes, if the notices of the server do not reach it.
     """
 
     info: EngineInfo
@@ -225,6 +226,7 @@ class EngineState:
     is_stopped: bool = False
     running: int | None = None
     seen_at: datetime | None = None
+    polls_s: float | None = None
 
     @property
     def word(self) -> str:
@@ -274,9 +276,15 @@ def find_states(store: Store, state_dir: Path, *, clock: Clock) -> list[EngineSt
     states = []
     for info in store.find_engines():
         state = find_state(info, store, state_dir=state_dir, clock=clock, bound_s=ANSWER_S)
-        running, renewed_ms = loads.get(info.id, (0, None))
-        seen_at = None if renewed_ms is None else from_ms(renewed_ms)
-        states.append(replace(state, running=running, seen_at=seen_at))
+        load = loads.get(info.id, EngineLoad())
+        states.append(
+            replace(
+                state,
+                running=load.running,
+                seen_at=None if load.renewed_ms is None else from_ms(load.renewed_ms),
+                polls_s=None if load.polls_ms is None else load.polls_ms / 1000,
+            )
+        )
     return states
 
 

@@ -225,6 +225,7 @@ class Loop:
 
     def _report_polling(self, writes: WriteWatch) -> None:
         """Report once if a server or a pooler passes no notices on, and once if it does again."""
+        self._engine.note_polling(writes.poll_ms)
         is_polling = writes.poll_ms is not None
         if is_polling != self._is_polling:
             self._is_polling = is_polling

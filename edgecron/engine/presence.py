@@ -133,6 +133,7 @@ class Registration:
     ) -> None:
         self.engine_id: int | None = None  # before the first pass
         self.offers: Offers | None = None  # as recorded
+        self.polls_ms: int | None = None  # how often its loop looks for changes, if it does
         self._settings = settings
         self._identity = identity
         self._store = store
@@ -206,7 +207,12 @@ class Registration:
     def _renew_for(self, lease_ms: int) -> Lease | None:
         leases = self._store.leases
         assert leases is not None
-        return leases.renew_lease(self.get_id(), machine=self._identity.machine, lease_ms=lease_ms)
+        return leases.renew_lease(
+            self.get_id(),
+            machine=self._identity.machine,
+            lease_ms=lease_ms,
+            polls_ms=self.polls_ms,
+        )
 
     def note_lease_lost(self) -> None:
         """Have the next `keep` register this engine again."""

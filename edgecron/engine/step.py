@@ -378,6 +378,10 @@ class Engine:
             return True
         return self.recovery.has_work(self._registration.get_id())
 
+    def note_polling(self, every_ms: int | None) -> None:
+        """Record with the next lease how often the loop looks for changes; None: it is woken."""
+        self._registration.polls_ms = every_ms
+
     def follow(self, execution_ids: Collection[int]) -> bool:
         """Store the output of these runs from the next step on; False if none is ours."""
         return self._followed.follow(execution_ids)

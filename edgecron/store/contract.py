@@ -304,6 +304,17 @@ def watched_of(claim: Claim) -> Watched | None:
     )
 
 
+class EngineLoad(NamedTuple):
+    """How many runs an engine has; with leases, when it last renewed its own.
+
+    `polls_ms`: how often it looks for changes, if the server's notices do not reach it.
+    """
+
+    running: int = 0
+    renewed_ms: int | None = None
+    polls_ms: int | None = None
+
+
 class EnginePresence(NamedTuple):
     """When an engine ran: its start, its stop, and when it was last known to be running.
 

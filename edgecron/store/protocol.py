@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ClaimBatch,
         Decision,
         Ended,
+        EngineLoad,
         EnginePresence,
         FinishBatch,
         Lease,
@@ -44,10 +45,12 @@ class Leases(Protocol):
     def need_writable(self) -> None:
         """Raise DatabaseUnusable if the server lets this role only read."""
 
-    def renew_lease(self, engine_id: int, *, machine: str, lease_ms: int) -> Lease | None:
+    def renew_lease(
+        self, engine_id: int, *, machine: str, lease_ms: int, polls_ms: int | None = None
+    ) -> Lease | None:
         """Renew an engine's lease by the store's clock; None if other engines took it for dead.
 
-        Wakes no engine.
+        Record how often it looks for changes, if it does. Wakes no engine.
         """
 
     def store_printed(self, execution_id: int, output: Output, *, engine_id: int) -> None:
@@ -106,8 +109,8 @@ class Store(Protocol):
     def note_zone(self, engine_id: int, local_timezone: str) -> None:
         """Record which zone `local` means for an engine from now on."""
 
-    def find_loads(self) -> dict[int, tuple[int, int | None]]:
-        """Count the running runs of each living engine; beside it, when its lease was renewed."""
+    def find_loads(self) -> dict[int, EngineLoad]:
+        """Find the load of each living engine."""
 
     def drain_engine(self, engine_id: int, *, now_ms: int) -> bool:
         """Let an engine take nothing new until it is resumed; False if it has stopped or is

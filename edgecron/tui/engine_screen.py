@@ -76,6 +76,11 @@ def engine_rows(one: EngineState, *, zone: tzinfo, now: datetime) -> list[Row]:
         rows.append(Fact("to undo", clean(undo), "warn"))
     if one.seen_at is not None:
         rows.append(Fact("last seen", distance(one.seen_at, now)))
+        rows.append(
+            Fact("woken by", "notices of the server (LISTEN)")
+            if one.polls_s is None
+            else Fact("looks", f"every {one.polls_s:g} s: no notices reach it", "warn")
+        )
     rows.append(Fact("started", near_time(info.started_at, zone=zone, now=now)))
     rows.append(Fact("version", info.version))
     if info.written_per_day is not None:

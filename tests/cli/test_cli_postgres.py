@@ -275,9 +275,9 @@ def test_status_shows_the_load_and_the_last_sign_of_each_machine(
         for number, name in enumerate(("web1", "web2")):
             connection.execute(
                 """INSERT INTO edgecron.engines (key, pid, boot_id, queues, version, max_running,
-                       started_at, machine, heartbeat_at, stale_after)
+                       started_at, machine, heartbeat_at, stale_after, polls_ms)
                    SELECT %(name)s, %(pid)s, 'b', '["command"]', '1', 8, now, %(name)s || '/1',
-                       now - 30000, now + 30000
+                       now - 30000, now + 30000, nullif(%(pid)s, 70) * 0 + 5000
                    FROM (SELECT edgecron.server_ms() AS now) AS clock""",
                 {"name": name, "pid": 70 + number},
             )
@@ -289,6 +289,8 @@ def test_status_shows_the_load_and_the_last_sign_of_each_machine(
     assert "0 of 8 running, seen 30 s ago" in said
     assert (first["machine"], first["running"], first["state"]) == ("web1", 0, "running")
     assert second["seen_at"] is not None
+    assert (first["polls_s"], second["polls_s"]) == (None, 5)
+    assert said.count("looks for changes every 5 s") == 1
 
 
 def test_an_engine_with_a_role_that_only_reads_ends_with_the_reason(

@@ -51,7 +51,7 @@ class ServerDatabase(OwnConnection):
 
     # An engine that has just registered has no lease yet, and is not ours.
     lease_is_over = f"coalesce(coalesce(stale_after, started_at + {LEASE_MS}) < server_ms(), true)"
-    renewed_column = "n.heartbeat_at"
+    load_columns = "n.heartbeat_at, n.polls_ms"
     lease_columns = f"""coalesce(n.machine, ''),
         coalesce(coalesce(n.stale_after, n.started_at + {LEASE_MS}) < server_ms(), true)"""
 

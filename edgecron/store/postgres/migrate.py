@@ -17,6 +17,7 @@ SCRIPTS = (
     "0004_placement.sql",
     "0005_foreign_writes.sql",
     "0006_drained_engines.sql",
+    "0007_polling.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 _FOLDER = Path(__file__).parent

@@ -108,7 +108,9 @@ class PostgresStore(ServerDatabase, Writes):
                 hint="an engine needs a role that can write; see: edgecron help postgres",
             )
 
-    def renew_lease(self, engine_id: int, *, machine: str, lease_ms: int) -> Lease | None:
+    def renew_lease(
+        self, engine_id: int, *, machine: str, lease_ms: int, polls_ms: int | None = None
+    ) -> Lease | None:
         """Renew an engine's lease by the server's clock; None if other engines took it for dead.
 
         Wakes no engine. Raises SchemaTooNew if a newer edgecron has migrated the database.
@@ -117,14 +119,14 @@ class PostgresStore(ServerDatabase, Writes):
         found = self.row(
             """WITH former AS (SELECT stale_after FROM engines WHERE id = :id)
                UPDATE engines AS n SET machine = :machine, heartbeat_at = server_ms(),
-                   stale_after = server_ms() + :lease
+                   stale_after = server_ms() + :lease, polls_ms = :polls
                FROM former WHERE n.id = :id AND n.stopped_at IS NULL AND n.died = 0
                RETURNING (SELECT changes FROM versions), (SELECT schema FROM versions),
                    n.heartbeat_at,
                    coalesce(former.stale_after < n.heartbeat_at, true),
                    (SELECT min(o.stale_after) FROM engines AS o
                     WHERE o.stopped_at IS NULL AND o.machine <> :machine)""",
-            {"id": engine_id, "machine": machine, "lease": lease_ms},
+            {"id": engine_id, "machine": machine, "lease": lease_ms, "polls": polls_ms},
         )
         if found is None:
             return None

@@ -29,7 +29,7 @@ class Connection(Protocol):
 
     notes: dict[str, Any]  # of the store's modules, kept between transactions
     lease_columns: str  # SQL: the machine of engine `n`, and whether its lease has ended
-    renewed_column: str  # SQL: when engine `n` last renewed its lease
+    load_columns: str  # SQL: when engine `n` last renewed its lease, and how often it polls
     lease_is_over: str  # SQL: whether the lease of an engine has ended
     path: Path  # the file; for a server, beside which this machine keeps its own files
     place: str  # where the database is, for people

@@ -14,6 +14,7 @@ from edgecron.model.choices import SUSPENDED_MARK, Cause, WhileLost
 from edgecron.model.engine import EngineInfo, Offers, base_of, find_program
 from edgecron.store.contract import (
     STALE_MS,
+    EngineLoad,
     EnginePresence,
     RunningRow,
     Watched,
@@ -281,16 +282,16 @@ def find_engines(database: Connection) -> list[EngineInfo]:
     return [engine_of(row) for row in rows]
 
 
-def find_loads(database: Connection) -> dict[int, tuple[int, int | None]]:
-    """Count the running runs of each living engine; beside it, when its lease was renewed."""
+def find_loads(database: Connection) -> dict[int, EngineLoad]:
+    """Find the load of each living engine."""
     rows = database.rows(
-        f"""SELECT n.id, count(e.id), {database.renewed_column}
+        f"""SELECT n.id, count(e.id), {database.load_columns}
             FROM engines AS n LEFT JOIN executions AS e
                 ON e.status = 'running' AND e.status IN ('queued', 'running')
                     AND e.engine_id = n.id
             WHERE n.stopped_at IS NULL GROUP BY n.id"""
     )
-    return {engine_id: (running, renewed_ms) for engine_id, running, renewed_ms in rows}
+    return {engine_id: EngineLoad(*rest) for engine_id, *rest in rows}
 
 
 def _note_vanished_with(database: Connection, engine_id: int, now_ms: int) -> None:

@@ -32,7 +32,12 @@ TABLES = (
     "incidents",
     "notices",
 )
-_OF_LEASES = ("machine", "heartbeat_at", "stale_after")  # of engines; only a server has them
+_OF_LEASES = (
+    "machine",
+    "heartbeat_at",
+    "stale_after",
+    "polls_ms",
+)  # of engines; only a server has them
 _BATCH = 500  # rows of a statement
 _MODULUS = 1 << 256
 

@@ -89,11 +89,8 @@ _LEFT_TO_PARENT: list[apsw.Connection] = []  # kept from the garbage collector, 
 class Database(Statements):
     """One connection, for one thread of one process."""
 
-    lease_columns, renewed_column, lease_is_over = (
-        "NULL, 0",
-        "NULL",
-        "1 = 1",
-    )  # Engines of a file run on its machine.
+    # Engines of a file run on its machine.
+    lease_columns, load_columns, lease_is_over = "NULL, 0", "NULL, NULL", "1 = 1"
 
     def __init__(
         self,
