@@ -16,6 +16,7 @@ from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.durations import scale_words, trend_lines
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import LineView, Targets
+from edgecron.tui.output_tail import OutputTail
 from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.schedule_facts import (
     ScheduleDetail,
@@ -65,7 +66,8 @@ class ScheduleScreen(EditScreen[None]):
     """One schedule. It is given by its name, and followed if it is renamed."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        *("back", "fields", "up", "down", "page_up", "page_down", "top", "bottom")
+        *("back", "fields", "up", "down", "page_up", "page_down", "top", "bottom"),
+        "tail",
     )
 
     DEFAULT_CSS = """
@@ -104,6 +106,7 @@ class ScheduleScreen(EditScreen[None]):
                 yield TrendView(id="trend")
                 yield Facts(id="history-title")
                 yield Vertical(id="history-room")
+                yield OutputTail()
         yield StatusLine()
         yield KeyLine()
 
@@ -112,6 +115,7 @@ class ScheduleScreen(EditScreen[None]):
         self.query_one("#history-title", Facts).show_rows([Title("Runs")])
         self._show_top()
         self.query_one(Banner).show_trouble()
+        self.query_one(OutputTail).place()
         self._read_detail()
 
     def targets(self) -> Targets | None:
@@ -133,6 +137,21 @@ class ScheduleScreen(EditScreen[None]):
 
     def on_resize(self) -> None:
         self.query_one(Banner).show_trouble()
+        self.query_one(OutputTail).place()
+        self._read_tail()
+
+    def action_tail(self) -> None:
+        """Show or hide the output of the run under the cursor."""
+        self.query_one(OutputTail).switch()
+        self._read_tail()
+
+    def on_line_view_moved(self) -> None:
+        self._read_tail()
+
+    def _read_tail(self) -> None:
+        for view in self.query(HistoryView):
+            line = view.current()
+            self.query_one(OutputTail).show_run(None if line is None else line.key)
 
     def _take(self, found: ScheduleDetail | None) -> None:
         self._is_gone = found is None

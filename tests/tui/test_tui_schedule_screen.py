@@ -239,3 +239,18 @@ def test_excluded_times_are_shown_beside_the_next_runs(scene: Scene, tmp_path: P
     assert "5 times until 2026-11-23 22:00:00" in text
     labels = [line for line in text.splitlines() if "excluded   " in line]
     assert len(labels) == 1 < text.count(" 22:00:00")
+
+
+def test_the_output_of_the_run_under_the_cursor_is_below_the_runs(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("1", "enter")
+        assert "run 975" in seen.text()
+        assert "snapshot 1de3a0a0 saved" in seen.text()
+        await seen.press("j", "j", "j", "j")
+        await seen.settle()
+        assert "run 70 " in seen.text()
+        assert "snapshot 1de3a0a0 saved" not in seen.text()
+        await seen.press("o")
+        assert "o hide" not in seen.text()
+
+    watch(story, scene.path, scene.clock, size=(160, 48))
