@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
+from edgecron.client import Client
 from tests.simulation.invariants import check
-from tests.simulation.test_simulation import SPECS, START_MS, a_world, meddle, model_of, quiesce
+from tests.simulation.test_simulation import SPECS, START_MS, meddle, model_of, quiesce
 from tests.simulation.world import World
 from tests.support.forms import tried
 
 _MOST = tried(2, 5)
 SEEDS = (
-    *range(1, _MOST + 1),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_MOST + 1, 301)),
+    *(("sqlite", seed) for seed in range(1, _MOST + 1)),
+    *(
+        pytest.param(kind, seed, marks=pytest.mark.slow)
+        for kind, first in (("sqlite", _MOST + 1), ("postgres", 1))
+        for seed in range(first, 301)
+    ),
 )
 
 
@@ -41,11 +46,13 @@ def jostle(world: World) -> None:
 
 @pytest.mark.failure(17)
 @pytest.mark.failure(22)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("make_world", "seed"), SEEDS, indirect=["make_world"])
 def test_engines_that_recover_the_same_runs_at_once_run_none_twice(
-    tmp_path: Path, seed: int
+    make_world: Callable[[int], World], seed: int
 ) -> None:
-    world = a_world(tmp_path, seed)
+    world = make_world(seed)
+    with Client(world.location, clock=world.clock) as client:
+        client.add_all(SPECS)
     world.peer_chance = world.random.choice((0.1, 0.3))
     world.ask_chance = 0.5
     world.wait_chance = 0.5

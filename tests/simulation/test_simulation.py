@@ -22,8 +22,13 @@ START_MS = 1_773_000_000_000  # 2026-03-08T20:00:00Z
 _MOST, _STEP, _EACH = tried((2, 16, 5), (20, 1, 1))
 _AHEAD = (68, 69)  # The calls after a claim ahead and at its start: the short form has both, too.
 SEEDS = (
-    *range(1, _MOST + 1),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_MOST + 1, 1001)),
+    *(("sqlite", seed) for seed in range(1, _MOST + 1)),
+    ("postgres", 1),
+    *(
+        pytest.param(kind, seed, marks=pytest.mark.slow)
+        for kind, first in (("sqlite", _MOST + 1), ("postgres", 2))
+        for seed in range(first, 1001)
+    ),
 )
 
 Plans = Callable[[int, int], set[int]]
@@ -74,14 +79,6 @@ def model_of(specs: Sequence[ScheduleSpec]) -> dict[str, Plans]:
     return {one.name: every(int(one.triggers[0].split()[1][:-1])) for one in specs}
 
 
-def a_world(tmp_path: Path, seed: int) -> World:
-    world = World(tmp_path / "sim.db", random=Random(seed), start_ms=START_MS)
-    world.fix_seed()
-    with Client(world.location, clock=world.clock) as client:
-        client.add_all(SPECS)
-    return world
-
-
 def act(world: World) -> None:
     """One random move of whoever may move."""
     dice = world.random.random()
@@ -125,9 +122,13 @@ def meddle(world: World) -> None:
 
 @pytest.mark.failure(15)
 @pytest.mark.failure(19)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_no_fire_is_lost_or_run_twice_whatever_crashes(tmp_path: Path, seed: int) -> None:
-    world = a_world(tmp_path, seed)
+@pytest.mark.parametrize(("make_world", "seed"), SEEDS, indirect=["make_world"])
+def test_no_fire_is_lost_or_run_twice_whatever_crashes(
+    make_world: Callable[[int], World], seed: int
+) -> None:
+    world = make_world(seed)
+    with Client(world.location, clock=world.clock) as client:
+        client.add_all(SPECS)
     world.crash_chance = world.random.choice((0.0, 0.01, 0.05))
     world.fault_chance = world.random.choice((0.0, 0.01, 0.05))
     world.wait_chance = world.random.choice((0.0, 0.3))
