@@ -58,7 +58,10 @@ BENCHES: dict[str, tuple[Measure, str]] = {
     "next": (next_times.rows, "the next time of a cron trigger"),
     "claims": (claims.rows, "claims in batches"),
     "crowd": (contention.rows, "many processes that claim"),
-    "server": (server.rows, "fifty engines that claim over a PostgreSQL server"),
+    "server": (
+        server.rows,
+        "engines over a PostgreSQL server: batches, a crowd, idle, a take-over",
+    ),
     "step": (claims.step_rows, "a step over 100 due schedules"),
     "callables": (callables.rows, "1,000 callables due at once"),
     "overload": (overload.rows, "callables started as more is due than can be"),

@@ -124,6 +124,13 @@ def _claim(database: str, ready: Any, start: Any, out: Any) -> None:
         delays.extend(now_ms - claim.due_ms for claim in claims)
 
     rig = EngineRig(Path(database), SystemClock(), seen=note)
+    serve_until_claimed(rig, delays, ready, start, out)
+
+
+def serve_until_claimed(
+    rig: EngineRig, delays: list[float], ready: Any, start: Any, out: Any
+) -> None:
+    """Run an engine in its loop, until all is claimed; then tell its delays."""
     rig.holds_ends = True
 
     def stop_in_the_end() -> None:
@@ -210,8 +217,13 @@ def run_together(
     work: Callable[..., None],
     values: tuple[object, ...],
     release: Callable[[Any], None],
+    *,
+    lost: int = 0,
 ) -> list[Any]:
-    """Run work in as many processes, released when all are ready; what each of them found."""
+    """Run work in as many processes, released when all are ready; what each of them found.
+
+    `release` may kill `lost` of them.
+    """
     context = multiprocessing.get_context("spawn")
     ready, start, out = context.Barrier(count + 1), context.Value("q", 0), context.Queue()
     workers = [
@@ -222,7 +234,9 @@ def run_together(
         worker.start()
     ready.wait(BOUND_S)
     release(start)
-    found = [out.get(timeout=BOUND_S) for _ in workers]
+    found = [out.get(timeout=BOUND_S) for _ in workers[lost:]]
+    for _ in range(lost):
+        threading.Thread(target=ready.wait, args=(BOUND_S,), daemon=True).start()
     ready.wait(BOUND_S)
     for worker in workers:
         worker.join()

@@ -139,7 +139,7 @@ class EngineRig:
         settings = EngineSettings(max_running=places, retention=UNLIMITED)
         self.engine = Engine(
             settings,
-            EngineIdentity(key, os.getpid(), machine="bench"),
+            EngineIdentity(key, os.getpid(), machine=f"bench{os.getpid()}"),
             store=self.store,
             clock=clock,
             others=LocalEngines(folder, boot_id=clock.boot_id(), key=key, clock=clock),

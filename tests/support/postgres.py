@@ -40,7 +40,7 @@ class PostgresServer:
         """`within` are words before its commands; `listen` is for TCP, which it trusts."""
         self._options = options
         self.folder = folder
-        self._programs = programs
+        self.programs = programs
         self._within = within
         self._listen = listen
         self._numbers = count(1)
@@ -130,7 +130,7 @@ class PostgresServer:
         self._run("pg_ctl", "-w", "-m", "immediate", "stop")
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [str(self._programs / program), "-D", f"{self.folder}/data", *arguments]
+        command = [str(self.programs / program), "-D", f"{self.folder}/data", *arguments]
         command = [*self._within, *as_postgres(command)]
         subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, timeout=60)
 

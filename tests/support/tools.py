@@ -55,7 +55,7 @@ def find_postgres() -> Path | None:
     """The folder of PostgreSQL's programs; None if it is not installed."""
     found = shutil.which("initdb")
     if found is not None:
-        return Path(found).parent
+        return Path(found).resolve().parent  # a link leads to one of them only
     # Debian keeps each version apart, and none on the path.
     folders = Path("/usr/lib/postgresql").glob("*/bin")
     return max(folders, key=lambda folder: float(folder.parent.name), default=None)
