@@ -254,3 +254,33 @@ def test_the_output_of_the_run_under_the_cursor_is_below_the_runs(scene: Scene) 
         assert "o hide" not in seen.text()
 
     watch(story, scene.path, scene.clock, size=(160, 48))
+
+
+def test_the_runs_of_a_schedule_are_sorted_by_each_column(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        screen = seen.app.screen
+        assert isinstance(screen, ScheduleScreen)
+
+        def durations() -> list[int]:
+            assert screen.history is not None
+            runs = [screen.history.execution(key) for key in keys()]
+            return [run.duration_ms for run in runs if run is not None and run.duration_ms]
+
+        def keys() -> list[int]:
+            assert screen.history is not None
+            lines = [screen.history.line(at) for at in range(screen.history.count)]
+            return [line.key for line in lines if line is not None]
+
+        newest = keys()
+        await seen.press("s")
+        assert "DURATION▾" in seen.text()
+        assert durations() == sorted(durations(), reverse=True)
+        await seen.press("I")
+        assert "DURATION▴" in seen.text()
+        assert durations() == sorted(durations())
+        await seen.press(*"ssss")
+        assert keys() == newest
+        await seen.press("I")
+        assert keys() == newest[::-1]
+
+    look_at(scene, "backup-home", story, size=LARGE)
