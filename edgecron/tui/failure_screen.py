@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from edgecron.base.errors import EdgecronError, NotSupported
 from edgecron.base.safetext import clean
@@ -20,6 +21,7 @@ from edgecron.tui.action_screen import ActionScreen
 from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import Column, Line, LineView, Targets
+from edgecron.tui.output_tail import OutputTail
 from edgecron.tui.queries import FactsScreen, RowSource, ThrottledQuery
 from edgecron.tui.text_line import Fact, Row, TextLine, Title
 from edgecron.views.phrases import count_words, failure_words, named_words
@@ -163,7 +165,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
     """The open failures; Enter opens the newest output of one."""
 
     PLACE = "failures"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("acknowledge")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("acknowledge", "tail")
 
     def __init__(self) -> None:
         super().__init__()
@@ -176,8 +178,12 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
         self._source = _FailureSource(zone=self.app.zone)
         return LineView(self._source, _COLUMNS, id="failures", empty="no failures")
 
+    def compose_below(self) -> Sequence[Widget]:
+        return (OutputTail(),)
+
     def begin(self) -> None:
         self.show_title("failures", note="")
+        self.query_one(OutputTail).place()
         self._read()
 
     def on_changed(self) -> None:
@@ -202,8 +208,23 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
         if self._most < 4 * FIRST_READ:
             self._read_older()
 
+    def on_resize(self) -> None:
+        self.query_one(OutputTail).place()
+        self._read_tail()
+
+    def action_tail(self) -> None:
+        """Show or hide the output of the newest run of the group under the cursor."""
+        self.query_one(OutputTail).switch()
+        self._read_tail()
+
+    def _read_tail(self) -> None:
+        groups, cursor = self._source.rows, self.query_one(LineView).cursor
+        run_id = groups[cursor].newest.id if cursor < len(groups) else None
+        self.query_one(OutputTail).show_run(run_id)
+
     def on_line_view_moved(self) -> None:
         super().on_line_view_moved()
+        self._read_tail()
         self._read_older()
 
     def _read_older(self) -> None:

@@ -295,3 +295,17 @@ def test_failures_are_sorted_by_each_column_in_both_directions(
         assert names_in(seen) == ["m2", "m1", "m3"], "as they were read"
 
     watch(story, tmp_path / "bench.db", bench.clock)
+
+
+def test_the_output_of_a_failure_is_below_the_list(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("7")
+        shown = seen.text()
+        assert "poll-inverter" in shown
+        assert "run 1680" in shown
+        await seen.press("j", "j", "j")
+        assert "sync-calendar  run 990" in seen.text()
+        await seen.press("o")
+        assert "o hide" not in seen.text()
+
+    watch(story, scene.path, scene.clock, size=(160, 48))
