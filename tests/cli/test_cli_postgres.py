@@ -293,6 +293,27 @@ def test_status_shows_the_load_and_the_last_sign_of_each_machine(
     assert said.count("looks for changes every 5 s") == 1
 
 
+def test_logs_name_the_machine_of_a_running_run(edgecron: Edgecron, url: str) -> None:
+    edgecron("add", "job", "--on-demand", "--", "true")
+    edgecron("run", "job")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            """WITH engine AS (
+                   INSERT INTO edgecron.engines (key, pid, boot_id, queues, version, started_at,
+                       machine, heartbeat_at, stale_after)
+                   SELECT 'k', 70, 'b', '["command"]', '1', now, 'web9/1', now, now + 60000
+                   FROM (SELECT edgecron.server_ms() AS now) AS clock RETURNING id)
+               UPDATE edgecron.executions SET status = 'running', claimed_at = queued_at,
+                   started_at = queued_at, lease_token = 't', supervisor_id = 's',
+                   engine_id = engine.id
+               FROM engine"""
+        )
+
+    said = edgecron("logs", "1")
+
+    assert said.err == "run 1 of job is still running on web9: to follow it to its end, use -f\n"
+
+
 def test_an_engine_with_a_role_that_only_reads_ends_with_the_reason(
     edgecron: Edgecron, url: str
 ) -> None:
