@@ -336,6 +336,17 @@ def test_keys_filter_by_hour_and_sort_runs(environment: dict[str, str]) -> None:
         read_until(outer, None)
 
 
+def test_keys_zoom_the_timeline(environment: dict[str, str]) -> None:
+    with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
+        read_until(outer, "24 hours")
+        os.write(outer, b"-")
+        read_until(outer, "7 days")
+        os.write(outer, b"+")
+        read_until(outer, "24 hours")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+
 def test_a_key_shows_what_waits_for_a_schedule(environment: dict[str, str]) -> None:
     with Client(Path(environment["EDGECRON_DB"])) as client:
         client.add(make_spec("verify", f"after {_SHOWN}:failure"))
