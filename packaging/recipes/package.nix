@@ -1,4 +1,5 @@
 # pkgs.callPackage ./package.nix { }
+# It was parsed and evaluated by nix 2.8, but never built: nixpkgs must have the versions that pyproject.toml wants.
 {
   lib,
   fetchurl,
