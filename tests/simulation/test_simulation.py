@@ -224,6 +224,8 @@ def test_a_crash_at_any_call_of_a_claim_ahead_loses_nothing_and_repeats_nothing(
 
 def quiesce(world: World, specs: Sequence[ScheduleSpec] = SPECS) -> int:
     """No more faults, then no more schedules, then time for what runs to end; when that was."""
+    for engine, _ in world.engines.values():
+        engine.recovery.suspect()  # as the kernel has reported the deaths of other engines
     world.settle(for_ms=tried(30_000, 60_000))
     with Client(world.location, clock=world.clock) as client:
         for one in specs:
