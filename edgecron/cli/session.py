@@ -170,12 +170,13 @@ class Session(Output):
                 waits=(lambda: self.waits_for_server) if self.waits_for_server else None,
             )
             return lambda must_exist: opened()
-        from edgecron.client import Client as LocalClient
         from edgecron.client.opening import BUSY_WAIT_S
 
         location, wait_s = self.location(), BUSY_WAIT_S if busy_wait_s is None else busy_wait_s
 
         def open_here(must_exist: bool) -> Client:
+            from edgecron.client import Client as LocalClient
+
             if not must_exist:
                 self.check_folder()
             client = LocalClient(

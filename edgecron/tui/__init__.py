@@ -32,7 +32,8 @@
     action_dialogs.py actions.py   their questions, and what they do
     form.py form_widgets.py form_fields.py form_check.py   the form of a schedule
     quick_add.py           a schedule in one line
-    dialogs.py          what opens over a screen, and keys that were typed before it was there
+    dialogs.py          what opens over a screen
+    typed_ahead.py      keys that were typed before what they are for was there
     palette.py          all actions, and help
 
     web.py              a browser instead of the terminal

@@ -126,8 +126,8 @@ class TooSmall(Screen[None]):
 class Dashboard(DatabaseApp):
     """Show one database: schedules, upcoming runs and past runs.
 
-    `opened`, `writing` and `driver_class` are as in DatabaseApp. `machine` is None if the
-    database is on another machine. `defaults` returns the option values of a new schedule; a
+    `opened`, `writing`, `first_opened` and `driver_class` are as in DatabaseApp. `machine` is None
+    if the database is on another machine. `defaults` returns the option values of a new schedule; a
     database thread calls it.
     """
 
@@ -151,6 +151,7 @@ class Dashboard(DatabaseApp):
         appearance: Appearance | None = None,
         driver_class: type[Driver] | None = None,
         writing: Callable[[bool], Client] | None = None,
+        first_opened: Callable[[], Client] | None = None,
         machine: OwnMachine | None = None,
         defaults: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
@@ -162,6 +163,7 @@ class Dashboard(DatabaseApp):
             is_colored=appearance.is_colored,
             driver_class=driver_class,
             writing=writing,
+            first_opened=first_opened,
         )
         self.labels = appearance.labels
         self._alert = appearance.alert
@@ -212,20 +214,19 @@ class Dashboard(DatabaseApp):
         words = clean(f"edgecron: {failure.schedule} {status_words(failure)}")
         self._driver.write("\a" if self._alert is Alert.BELL else f"\x1b]9;{words}\a")
 
+    def get_default_screen(self) -> Screen[None]:
+        """Return the first screen: an empty one below it would be composed and drawn, too."""
+        return self._home
+
     def on_mount(self) -> None:
-        self.push_screen(self._home)
-        self._check_size(self.size)
         self.call_after_refresh(_freeze_garbage)
         if self._machine is not None and self._machine.starts_engine:
             self.call_after_refresh(self.start_engine)
 
     def on_resize(self, event: events.Resize) -> None:
-        if len(self.screen_stack) > 1:  # Otherwise `on_mount` checks it.
-            self._check_size(event.size)
-
-    def _check_size(self, size: Size) -> None:
         # TooSmall removes itself when there is room again.
-        if is_too_small(size) and not any(isinstance(each, TooSmall) for each in self.screen_stack):
+        is_covered = any(isinstance(each, TooSmall) for each in self.screen_stack)
+        if is_too_small(event.size) and not is_covered:
             self.push_screen(TooSmall())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -20,9 +20,9 @@ from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.tui.database_thread import DatabaseThread
-from edgecron.tui.dialogs import ConfirmDialog, TypedAheadApp
 from edgecron.tui.keys import DEFAULT_LABELS
 from edgecron.tui.themes import set_no_color
+from edgecron.tui.typed_ahead import TypedAheadApp
 from edgecron.views.phrases import error_words
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ class DatabaseApp(TypedAheadApp):
     """An application with a database: one thread reads, another one writes.
 
     `opened` makes a Client; each thread calls it for itself. `writing` makes the writer's Client.
-    Its argument says whether the database must exist (True) or can be created. `driver_class` holds
+    Its argument says whether the database must exist (True) or can be created. `first_opened` opens
+    what reads the first lines, if less code is enough for them. `driver_class` holds
     the terminal (None: Textual's own). `crash` is the defect that ended the application.
 
     `labels` are the keys of each action as people read them. `progress` is shown instead of the key
@@ -154,6 +155,7 @@ class DatabaseApp(TypedAheadApp):
         is_colored: bool = True,
         driver_class: type[Driver] | None = None,
         writing: Callable[[bool], Client] | None = None,
+        first_opened: Callable[[], Client] | None = None,
     ) -> None:
         with set_no_color(not is_colored):
             # Without colours, Textual draws in shades of grey unless it keeps the terminal's own.
@@ -172,6 +174,7 @@ class DatabaseApp(TypedAheadApp):
             opened,
             deliver=self.deliver,
             name="dashboard-reader",
+            first_opened=first_opened,
             changed=self.post_changed,
             troubled=self._note_read_trouble,
         )
@@ -369,6 +372,9 @@ class DatabaseApp(TypedAheadApp):
         if not unfinished or self._is_leaving:
             self.exit()
             return
+
+        # Loaded when needed: the first screen shows no dialog.
+        from edgecron.tui.dialogs import ConfirmDialog
 
         def answered(is_agreed: bool | None) -> None:
             self._is_leaving = False

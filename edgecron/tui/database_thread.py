@@ -32,10 +32,11 @@ class DatabaseThread:
     """Answer questions in the order they came.
 
     A question replaces one of the same topic that was not begun. `opened` makes the Client, on this
-    thread. `deliver` calls a function on the screen's thread. `changed` is delivered if others
-    committed, if the database was replaced, and if it can be read again. `troubled` is delivered
-    with the error that keeps the database from being used, or None, whenever that changes. A defect
-    ends the thread and is raised on the screen's thread.
+    thread. `first_opened` makes the one that answers only the first question. `deliver` calls a
+    function on the screen's thread. `changed` is delivered if others committed, if the database was
+    replaced, and if it can be read again. `troubled` is delivered with the error that keeps the
+    database from being used, or None, whenever that changes. A defect ends the thread and is raised
+    on the screen's thread.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class DatabaseThread:
         name: str,
         changed: Callable[[], None] | None = None,
         troubled: Callable[[EdgecronError | None], None] | None = None,
+        first_opened: Callable[[], Client] | None = None,
     ) -> None:
         self._opened = opened
+        self._first_opened = first_opened
         self._deliver = deliver
         self._changed = changed
         self._troubled = troubled
@@ -123,6 +126,9 @@ class DatabaseThread:
             while (question := self._next()) is not None:
                 self._poll()  # Notice a replaced database: the old file would still answer.
                 self._answer(question)
+                if self._first_opened is not None:
+                    self._first_opened = None
+                    self._close_client()
                 with self._wake:
                     self._topic = None
         except Exception as error:  # noqa: BLE001 - a defect, raised on the screen's thread
@@ -210,7 +216,7 @@ class DatabaseThread:
         if self._client is not None:
             return self._client
         try:
-            client = self._opened()
+            client = (self._first_opened or self._opened)()
             mark = client.change_mark()
         except EdgecronError as error:
             self._failed_to_open = True

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, TypeAlias
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.timer import Timer
+from textual.widget import AwaitMount, Widget
 
 from edgecron.base.errors import NotFound
 from edgecron.model.choices import ACTIVE
@@ -19,7 +22,6 @@ from edgecron.tui.database_app import Engines, Overview
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_filter import FilterLine
 from edgecron.tui.list_view import LineView, Targets
-from edgecron.tui.notice_screen import NoticeScreen
 from edgecron.tui.output_tail import OutputTail
 from edgecron.tui.queries import DatabaseSource, ThrottledQuery
 from edgecron.tui.status import (
@@ -38,6 +40,7 @@ from edgecron.tui.week_view import WeekView
 
 _ENGINES_S = 10.0  # an engine that died commits nothing, so engines are polled
 _LONGEST_S = 60.0
+_BLANK_S = 0.25  # at most, before there are lines to draw
 _PAUSE_S = 0.08  # after the cursor stopped, before details of its line are read
 _NARROW = 50  # columns; below, the tabs replace the name of the program
 # The columns of each list, and what an empty one says.
@@ -71,6 +74,9 @@ class HomeScreen(EditScreen[None]):
         self._paced: ThrottledQuery[Overview] = ThrottledQuery(self, "overview")
         self._timer: Timer | None = None
         self._detail_timer: Timer | None = None
+        self._is_begun = asyncio.Event()  # Are there lines, or why there are none?
+        self._has_lists = False  # all of them, not only the first one
+        self._added: AwaitMount | None = None
 
     def compose(self) -> ComposeResult:
         self.schedules = schedule_list.ScheduleSource(self, changed=lambda: self._show("schedules"))
@@ -86,43 +92,61 @@ class HomeScreen(EditScreen[None]):
         yield TextLine(id="top")
         yield Banner(id="banner")
         with Container(id="panes"):
-            for name, source in self._sources.items():
-                columns, empty = _LISTS[name]
-                with Vertical(id=f"{name}-pane", classes="pane"):
-                    if source is self.timeline:
-                        view: LineView = lanes.TimelineView(self.timeline, id=name, empty=empty)
-                        yield lanes.SignLine(id="signs")
-                    else:
-                        view = LineView(source, columns, id=name, empty=empty)
-                    yield view
-                    if name == "timeline":
-                        yield TextLine(id="timeline-note")
-                    if name == "upcoming":
-                        yield UpcomingBar(id="upcoming-bar")
-                        yield WeekView(self, id="week")
-                    yield FilterLine(view, id=f"{name}-foot")
+            yield self._make_pane(_FIRST)
             yield OutputTail()
         yield Cards(id="cards")
         yield TextLine(id="cursor-detail")
         yield StatusLine()
         yield KeyLine()
 
-    def on_mount(self) -> None:
-        for name in _PANES:
-            self.query_one(f"#{name}-pane").border_title = name.capitalize()
-        for source in (self.timeline, self.schedules, self.upcoming):
-            self._show_order(source)
+    def _make_pane(self, name: str) -> Vertical:
+        """Return a list with its filter line, and what belongs to it."""
+        columns, empty = _LISTS[name]
+        if name == "timeline":
+            view: LineView = lanes.TimelineView(self.timeline, id=name, empty=empty)
+            parts: list[Widget] = [lanes.SignLine(id="signs"), view, TextLine(id="timeline-note")]
+        else:
+            view = LineView(self._sources[name], columns, id=name, empty=empty)
+            parts = [view]
+        if name == "upcoming":
+            parts += [UpcomingBar(id="upcoming-bar"), WeekView(self, id="week")]
+        pane = Vertical(*parts, FilterLine(view, id=f"{name}-foot"), id=f"{name}-pane")
+        pane.add_class("pane")
+        pane.border_title = name.capitalize()
+        return pane
+
+    async def on_mount(self) -> None:
+        self._show_order(self.timeline)
         self.screen_layout_refresh_signal.subscribe(self, self._check_sizes)
         self._focus_list(_FIRST)
         self.query_one(OutputTail).place()
         self.query_one(Banner).show_trouble()
         self._tick()
         self.set_interval(_ENGINES_S, self._read_engines)
-        self._read_all()
+        self.timeline.read()
+        # Nothing is laid out or drawn before there are lines, unless the database is slow.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_begun.wait(), _BLANK_S)
+        self.call_after_refresh(self._add_lists)
+
+    async def _add_lists(self) -> None:
+        """Add the lists that are not in front, and read everything."""
+        if not self._has_lists:
+            self._has_lists = True
+            others = [self._make_pane(name) for name in _PANES if name != _FIRST]
+            self._added = self.query_one("#panes").mount_all(others, before="#tail")
+            await self._added
+            self._show_order(self.schedules)
+            self._show_order(self.upcoming)
+            self._read_all()
+        elif self._added is not None:
+            await self._added
 
     def _read_all(self) -> None:
         if self.has_class("-timeline"):
             self.timeline.read()
+        if not self._has_lists:
+            return
         self.schedules.read()
         self.runs.read()
         self.upcoming.read()
@@ -139,6 +163,7 @@ class HomeScreen(EditScreen[None]):
             self._show_overview(overview._replace(engines=found))
 
     def on_changed(self) -> None:
+        self._is_begun.set()
         self.query_one(Banner).show_trouble()
         if self.app.is_absent:
             self.add_class("-empty")
@@ -157,6 +182,7 @@ class HomeScreen(EditScreen[None]):
         self._tick()
 
     def _show_timeline(self) -> None:
+        self._is_begun.set()
         self._show("timeline")
         self._show_signs()
 
@@ -197,9 +223,9 @@ class HomeScreen(EditScreen[None]):
                 pace_s = min(pace_s, view.tick())
         if self.upcoming.is_outdated:
             self.upcoming.read()
-        week = self.query_one(WeekView)
-        if week.is_outdated:
-            week.read()
+        for week in self.query(WeekView):
+            if week.is_outdated:
+                week.read()
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(pace_s, self._tick)
@@ -214,13 +240,16 @@ class HomeScreen(EditScreen[None]):
         self._focus_list("timeline")
         self.timeline.read()
 
-    def action_schedules(self) -> None:
+    async def action_schedules(self) -> None:
+        await self._add_lists()
         self._focus_list("schedules")
 
-    def action_upcoming(self) -> None:
+    async def action_upcoming(self) -> None:
+        await self._add_lists()
         self._focus_list("upcoming")
 
-    def action_runs(self) -> None:
+    async def action_runs(self) -> None:
+        await self._add_lists()
         self._focus_list("runs")
 
     def action_scan(self) -> None:
@@ -238,6 +267,9 @@ class HomeScreen(EditScreen[None]):
         self.app.push_screen(MachineScreen(root))
 
     def action_notices(self) -> None:
+        # Loaded when needed: most people have no rules of notices.
+        from edgecron.tui.notice_screen import NoticeScreen
+
         self.app.push_screen(NoticeScreen())
 
     def action_failures(self) -> None:

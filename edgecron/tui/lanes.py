@@ -265,12 +265,12 @@ class TimelineView(LineView):
     @property
     def lanes_at(self) -> int:
         """The column of the screen where the lanes begin."""
-        before = [width for width in self._widths[:_LANE] if width]
+        before = [width for width in self.widths[:_LANE] if width]
         return 1 + sum(before) + GAP * len(before)
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
-        self.source.set_cells(self._widths[_LANE])
+        self.source.set_cells(self.widths[_LANE])
 
     def source_changed(self) -> None:
         super().source_changed()

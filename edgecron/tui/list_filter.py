@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.timer import Timer
@@ -55,11 +54,15 @@ class FilterLine(Horizontal):
         self._is_writing = False
         self._timer: Timer | None = None
 
-    def compose(self) -> ComposeResult:
-        yield TextLine([(" / ", "accent")], classes="sign")
-        yield LineInput(compact=True, select_on_focus=False)
-        yield TextLine(classes="said")
-        yield TextLine(classes="problem")
+    def _compose_parts(self) -> None:
+        """Make the parts when they are first needed: four inputs cost much of the first paint."""
+        if not self.children:
+            self.mount(
+                TextLine([(" / ", "accent")], classes="sign"),
+                LineInput(compact=True, select_on_focus=False),
+                TextLine(classes="said"),
+                TextLine(classes="problem"),
+            )
 
     @property
     def _input(self) -> LineInput:
@@ -74,8 +77,9 @@ class FilterLine(Horizontal):
     def clear(self) -> bool:
         """Remove the filter; return whether there was one."""
         was_there = self._source.filter is not None or bool(self._problem)
-        with self._input.prevent(Input.Changed):
-            self._input.value = ""
+        for line in self.query(LineInput):
+            with line.prevent(Input.Changed):
+                line.value = ""
         self._apply("")
         return was_there
 
@@ -92,6 +96,10 @@ class FilterLine(Horizontal):
         is_filtered = self._source.filter is not None or bool(self._problem)
         shows_line = is_filtered or self._is_writing
         self.display = shows_line or bool(self._view.marked or self._source.trouble)
+        if self.display:
+            self._compose_parts()
+        elif not self.children:
+            return
         self.query_one(".sign", TextLine).display = shows_line
         self._input.display = shows_line
         self._show_problem()

@@ -219,7 +219,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         # While lines are marked as the cursor moves: the first one, those marked before, and all.
         self._range: tuple[int, frozenset[int], Sequence[int]] | None = None
         self.sorted_by: tuple[int, bool] | None = None  # column number, is it descending
-        self._widths = [0] * len(self.columns)  # until its size is known
+        self._shares: tuple[int | None, list[int]] = None, []  # a width, and that of each column
         self._key: int | None = None
         self._wanted_key: int | None = None  # of the line to move the cursor to, once it is known
         self._drawn: dict[int, Line | None] = {}  # by line of the screen
@@ -286,13 +286,19 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self.source.want(first, first + max(1, self.size.height))
 
     @property
+    def widths(self) -> list[int]:
+        """The width of each column; 0 if it is hidden."""
+        room = self.scrollable_content_region.width - 2 * _MARGIN
+        if room != self._shares[0]:
+            self._shares = room, share_out(self.columns, max(1, room))
+        return self._shares[1]
+
+    @property
     def page(self) -> int:
         """How many lines fit below the heading."""
         return max(1, self.scrollable_content_region.height - 1)
 
     def on_resize(self, event: events.Resize) -> None:
-        room = self.scrollable_content_region.width - 2 * _MARGIN
-        self._widths = share_out(self.columns, max(1, room))
         self._resize(self.source.count)
         self._show_cursor()
         self._want()
@@ -343,8 +349,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self, cells: Sequence[tuple[Span, ...]], base: Style, *, on: str = ""
     ) -> list[Segment]:
         segments: list[Segment] = []
-        for at, cell in enumerate(cells):
-            room = self._widths[at] if at < len(self._widths) else 0
+        for at, (cell, room) in enumerate(zip(cells, self.widths, strict=True)):
             if not room:
                 continue
             if segments:
@@ -368,7 +373,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         found: list[tuple[Span, ...]] = []
         for at, title in enumerate(column.title for column in self.columns):
             if self.sorted_by is not None and self.sorted_by[0] == at:
-                arrow, room = "▴▾"[self.sorted_by[1]], self._widths[at] - 1
+                arrow, room = "▴▾"[self.sorted_by[1]], self.widths[at] - 1
                 title = f"{title} {arrow}".strip() if len(title) < room else title[:room] + arrow
             found.append(((title, ""),))
         return found
@@ -493,7 +498,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     def _click_heading(self, x: int) -> None:
         end = _MARGIN
-        for column, width in enumerate(self._widths):
+        for column, width in enumerate(self.widths):
             end += width + (GAP if width else 0)
             if width and x < end:
                 self.post_message(self.Headed(self, column))

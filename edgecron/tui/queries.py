@@ -16,7 +16,6 @@ from textual.widget import Widget
 from edgecron.base.errors import NotFound
 from edgecron.client.protocol import Client
 from edgecron.tui.database_app import DatabaseApp
-from edgecron.tui.dialogs import FactsDetail
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_view import LineView, Source, Targets
 from edgecron.tui.status import KeyLine
@@ -330,6 +329,9 @@ class FactsScreen(QueryScreen[None]):
         self.show_facts()
 
     def on_line_view_opened(self) -> None:
+        # Loaded when needed: the first screen shows no dialog.
+        from edgecron.tui.dialogs import FactsDetail
+
         if self.app.screen is self and (rows := self.rows()):
             self.app.push_screen(FactsDetail(rows))
 

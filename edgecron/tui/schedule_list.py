@@ -117,7 +117,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
         self._is_begun = True
         if len(lines) == _FIRST:
             self._query.skip_wait()
-            self.read()
+            self._screen.call_after_refresh(self.read)  # The first lines are drawn first.
 
     def _read_order(self) -> None:
         sort, is_descending, wanted, seen = self.sort, self.is_descending, self.filter, self._seen
