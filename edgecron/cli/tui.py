@@ -169,8 +169,12 @@ def _dashboard(
         defaults=defaults,
         driver_class=None if is_elsewhere else TerminalDriver,
         writing=writing,
-        first_opened=(lambda: _open_schedules(cli)) if is_file else None,
-        machine=OwnMachine(cli.location(), cli.config_path, starts_engine)
+        machine=OwnMachine(
+            cli.location(),
+            cli.config_path,
+            starts_engine,
+            first_opened=(lambda: _open_schedules(cli)) if is_file else None,
+        )
         if cli.remote_url() is None
         else None,
     )

@@ -9,7 +9,8 @@
     keys.py             keys: of the configuration, bound to actions
 
     home.py             the first screen: schedules, upcoming runs, past runs
-    list_view.py        lists: lines, columns, the window and what it asks of a source
+    list_view.py        lists: a cursor, marks, and the visible lines
+    list_rows.py        what a list shows: lines, columns, targets, and the source of them
     lanes.py            the timeline: schedules as lanes of runs
     schedule_list.py upcoming_list.py run_list.py   what the three lists show
     machine_screen.py   the machine's other schedules
@@ -33,7 +34,7 @@
     form.py form_widgets.py form_fields.py form_check.py   the form of a schedule
     quick_add.py           a schedule in one line
     dialogs.py          what opens over a screen
-    typed_ahead.py      keys that were typed before what they are for was there
+    early_keys.py       keys that were typed before what they are for was there
     palette.py          all actions, and help
 
     web.py              a browser instead of the terminal

@@ -13,7 +13,7 @@ from edgecron.model.choices import Status
 from edgecron.model.run import Execution
 from edgecron.tui.actions import WordsFront, active_runs_of, names_of
 from edgecron.tui.dialogs import CheckResult, ConfirmDialog, Dialog, Field, Lines, ShowCheck
-from edgecron.tui.list_view import Targets
+from edgecron.tui.list_rows import Targets
 from edgecron.views.acts import left_lines
 from edgecron.views.phrases import (
     count_words,

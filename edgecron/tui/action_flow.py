@@ -30,7 +30,7 @@ from edgecron.tui.action_dialogs import (
 from edgecron.tui.actions import Actions, Report, act_on_each, names_of
 from edgecron.tui.database_app import Made
 from edgecron.tui.dialogs import Dialog, ShowCheck
-from edgecron.tui.list_view import Targets
+from edgecron.tui.list_rows import Targets
 from edgecron.tui.queries import QueryScreen
 from edgecron.views.phrases import count_words, error_words
 

@@ -25,7 +25,7 @@ from edgecron.model.listing import ACTIVE_RUNS
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
 from edgecron.tui.database_app import Made
-from edgecron.tui.list_view import Targets
+from edgecron.tui.list_rows import Targets
 from edgecron.views.acts import (
     cancelled_words,
     closed_words,

@@ -79,12 +79,14 @@ class OwnMachine(NamedTuple):
 
     `config_path` is the configuration file given to the dashboard. If `starts_engine`, the
     dashboard starts an engine without being asked. `root` is the machine's root folder.
+    `first_opened` is as in DatabaseApp.
     """
 
     database: Location
     config_path: str | None = None
     starts_engine: bool = False
     root: Path = Path("/")
+    first_opened: Callable[[], Client] | None = None
 
 
 def is_too_small(size: Size) -> bool:
@@ -126,9 +128,9 @@ class TooSmall(Screen[None]):
 class Dashboard(DatabaseApp):
     """Show one database: schedules, upcoming runs and past runs.
 
-    `opened`, `writing`, `first_opened` and `driver_class` are as in DatabaseApp. `machine` is None
-    if the database is on another machine. `defaults` returns the option values of a new schedule; a
-    database thread calls it.
+    `opened`, `writing` and `driver_class` are as in DatabaseApp. `machine` is None if the database
+    is on another machine. `defaults` returns the option values of a new schedule; a database thread
+    calls it.
     """
 
     TITLE = "edgecron"
@@ -151,7 +153,6 @@ class Dashboard(DatabaseApp):
         appearance: Appearance | None = None,
         driver_class: type[Driver] | None = None,
         writing: Callable[[bool], Client] | None = None,
-        first_opened: Callable[[], Client] | None = None,
         machine: OwnMachine | None = None,
         defaults: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
@@ -163,7 +164,7 @@ class Dashboard(DatabaseApp):
             is_colored=appearance.is_colored,
             driver_class=driver_class,
             writing=writing,
-            first_opened=first_opened,
+            first_opened=None if machine is None else machine.first_opened,
         )
         self.labels = appearance.labels
         self._alert = appearance.alert

@@ -20,9 +20,9 @@ from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.tui.database_thread import DatabaseThread
+from edgecron.tui.early_keys import TypedAheadApp
 from edgecron.tui.keys import DEFAULT_LABELS
 from edgecron.tui.themes import set_no_color
-from edgecron.tui.typed_ahead import TypedAheadApp
 from edgecron.views.phrases import error_words
 
 if TYPE_CHECKING:

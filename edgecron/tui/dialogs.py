@@ -14,9 +14,9 @@ from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input
 
 from edgecron.base.safetext import clean
+from edgecron.tui.early_keys import TypedAheadApp
 from edgecron.tui.keys import bindings
 from edgecron.tui.text_line import Facts, LineInput, Row, ScrolledLines, Span, TextLine
-from edgecron.tui.typed_ahead import TypedAheadApp
 from edgecron.views.phrases import PROBLEM, fit, folded
 
 _WIDTH = 64  # columns of the text

@@ -8,7 +8,8 @@ from datetime import datetime, tzinfo
 from edgecron.base.safetext import clean
 from edgecron.client.engine_health import EngineState
 from edgecron.client.protocol import Client
-from edgecron.tui.list_view import Column, Line, LineView, Source
+from edgecron.tui.list_rows import Column, Line, Source
+from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen
 from edgecron.tui.text_line import Fact, Row, TextLine, Title
 from edgecron.views.phrases import count_words, size_words

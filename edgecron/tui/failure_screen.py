@@ -20,7 +20,8 @@ from edgecron.model.run import Execution
 from edgecron.tui.action_screen import ActionScreen
 from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_view import Column, Line, LineView, Targets
+from edgecron.tui.list_rows import Column, Line, Targets
+from edgecron.tui.list_view import LineView
 from edgecron.tui.output_tail import OutputTail
 from edgecron.tui.queries import FactsScreen, RowSource, ThrottledQuery
 from edgecron.tui.text_line import Fact, Row, TextLine, Title

@@ -14,7 +14,8 @@ from edgecron.model.conditions import read_needs
 from edgecron.model.listing import ScheduleState, standing_of, state_of
 from edgecron.model.schedule import Schedule
 from edgecron.triggers import AfterTrigger
-from edgecron.tui.list_view import Column, Line, LineView, Source
+from edgecron.tui.list_rows import Column, Line, Source
+from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen, ThrottledQuery
 from edgecron.tui.schedule_list import last_spans
 from edgecron.tui.text_line import Fact, Row, Span, TextLine, Title

@@ -9,19 +9,20 @@ from typing import Any, ClassVar, TypeAlias
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Vertical
+from textual.containers import Container
 from textual.timer import Timer
-from textual.widget import AwaitMount, Widget
+from textual.widget import AwaitMount
 
 from edgecron.base.errors import NotFound
 from edgecron.model.choices import ACTIVE
 from edgecron.model.listing import MOST_SORTED, RunSort, SortBy
 from edgecron.tui import lanes, run_list, schedule_list, upcoming_list
-from edgecron.tui.action_screen import EditScreen
+from edgecron.tui.action_screen import StartScreen
 from edgecron.tui.database_app import Engines, Overview
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_filter import FilterLine
-from edgecron.tui.list_view import LineView, Targets
+from edgecron.tui.list_filter import FilterLine, ListPane
+from edgecron.tui.list_rows import Targets
+from edgecron.tui.list_view import LineView
 from edgecron.tui.output_tail import OutputTail
 from edgecron.tui.queries import DatabaseSource, ThrottledQuery
 from edgecron.tui.status import (
@@ -59,11 +60,11 @@ _Sortable: TypeAlias = (
 _DESCENDING: frozenset[_Sort] = schedule_list.DESCENDING | run_list.DESCENDING
 
 
-class HomeScreen(EditScreen[None]):
+class HomeScreen(StartScreen[None]):
     """Three lists of one database."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
-        *("timeline", "schedules", "upcoming", "runs", "scan", "notices", "failures", "simulate"),
+        *("timeline", "schedules", "upcoming", "runs", "failures"),
         *("sort", "reverse", "filter", "back", "tail"),
     )
 
@@ -99,21 +100,17 @@ class HomeScreen(EditScreen[None]):
         yield StatusLine()
         yield KeyLine()
 
-    def _make_pane(self, name: str) -> Vertical:
-        """Return a list with its filter line, and what belongs to it."""
+    def _make_pane(self, name: str) -> ListPane:
         columns, empty = _LISTS[name]
         if name == "timeline":
-            view: LineView = lanes.TimelineView(self.timeline, id=name, empty=empty)
-            parts: list[Widget] = [lanes.SignLine(id="signs"), view, TextLine(id="timeline-note")]
-        else:
-            view = LineView(self._sources[name], columns, id=name, empty=empty)
-            parts = [view]
-        if name == "upcoming":
-            parts += [UpcomingBar(id="upcoming-bar"), WeekView(self, id="week")]
-        pane = Vertical(*parts, FilterLine(view, id=f"{name}-foot"), id=f"{name}-pane")
-        pane.add_class("pane")
-        pane.border_title = name.capitalize()
-        return pane
+            return ListPane(
+                lanes.TimelineView(self.timeline, id=name, empty=empty),
+                above=[lanes.SignLine(id="signs")],
+                below=[TextLine(id="timeline-note")],
+            )
+        is_upcoming = name == "upcoming"
+        days = [UpcomingBar(id="upcoming-bar"), WeekView(self, id="week")] if is_upcoming else []
+        return ListPane(LineView(self._sources[name], columns, id=name, empty=empty), below=days)
 
     async def on_mount(self) -> None:
         self._show_order(self.timeline)
@@ -131,16 +128,16 @@ class HomeScreen(EditScreen[None]):
 
     async def _add_lists(self) -> None:
         """Add the lists that are not in front, and read everything."""
-        if not self._has_lists:
-            self._has_lists = True
-            others = [self._make_pane(name) for name in _PANES if name != _FIRST]
-            self._added = self.query_one("#panes").mount_all(others, before="#tail")
+        if self._added is not None:
             await self._added
-            self._show_order(self.schedules)
-            self._show_order(self.upcoming)
-            self._read_all()
-        elif self._added is not None:
-            await self._added
+            return
+        others = [self._make_pane(name) for name in _PANES if name != _FIRST]
+        self._added = self.query_one("#panes").mount_all(others, before="#tail")
+        await self._added
+        self._has_lists = True
+        self._show_order(self.schedules)
+        self._show_order(self.upcoming)
+        self._read_all()
 
     def _read_all(self) -> None:
         if self.has_class("-timeline"):
@@ -241,48 +238,23 @@ class HomeScreen(EditScreen[None]):
         self.timeline.read()
 
     async def action_schedules(self) -> None:
-        await self._add_lists()
-        self._focus_list("schedules")
+        await self._open_list("schedules")
 
     async def action_upcoming(self) -> None:
-        await self._add_lists()
-        self._focus_list("upcoming")
+        await self._open_list("upcoming")
 
     async def action_runs(self) -> None:
+        await self._open_list("runs")
+
+    async def _open_list(self, name: str) -> None:
         await self._add_lists()
-        self._focus_list("runs")
-
-    def action_scan(self) -> None:
-        root = self.app.machine_root
-        if root is None:
-            self.app.show_notice(
-                "the list of other schedules works only on their own machine:"
-                " run edgecron tui or edgecron scan there",
-                severity="warning",
-            )
-            return
-        # Loaded when needed: it imports the formats of crontabs and units.
-        from edgecron.tui.machine_screen import MachineScreen
-
-        self.app.push_screen(MachineScreen(root))
-
-    def action_notices(self) -> None:
-        # Loaded when needed: most people have no rules of notices.
-        from edgecron.tui.notice_screen import NoticeScreen
-
-        self.app.push_screen(NoticeScreen())
+        self._focus_list(name)
 
     def action_failures(self) -> None:
         # Loaded when needed: most days have no failures.
         from edgecron.tui.failure_screen import FailureScreen
 
         self.app.push_screen(FailureScreen())
-
-    def action_simulate(self) -> None:
-        # Loaded when needed: few people simulate.
-        from edgecron.tui.simulation_screen import SimulationScreen
-
-        self.app.push_screen(SimulationScreen())
 
     def _focus_list(self, name: str) -> None:
         # Immediately: the next key is meant for it.
@@ -492,13 +464,8 @@ class HomeScreen(EditScreen[None]):
             self.app.show_notice(f"shows the first {MOST_SORTED:,} of all runs in this order")
 
     def _show_order(self, source: _Sortable) -> None:
-        columns: dict[_Sort, int] = {}
-        for column, sort in source.sorted_by.items():
-            columns.setdefault(sort, column)
-        column_shown = columns.get(source.sort)
         view = self.query_one(f"#{source.topic}", LineView)
-        view.sorted_by = None if column_shown is None else (column_shown, source.is_descending)
-        view.refresh()
+        view.show_order(source.sorted_by, source.sort, is_descending=source.is_descending)
 
     # Going to a schedule.
 

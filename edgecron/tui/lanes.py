@@ -15,7 +15,8 @@ from edgecron.base.units import to_ms
 from edgecron.client.protocol import Client
 from edgecron.model.listing import Lane, RunCell, ScheduleLine, SortBy
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_view import GAP, Column, Line, LineView
+from edgecron.tui.list_rows import GAP, Column, Line
+from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import QueryScreen, ThrottledQuery
 from edgecron.tui.schedule_list import ScheduleSource, glyph_of, next_spans
 from edgecron.tui.text_line import Span, TextLine, whole_parts

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Input
 
 from edgecron.base.errors import InvalidInput
@@ -25,6 +27,17 @@ if TYPE_CHECKING:
 _PAUSE_S = 0.12  # after the last letter, before the list is filtered
 _LEAST_INPUT = 12  # columns
 _MOST_LINES = 3  # of a problem
+
+
+class ListPane(Vertical):
+    """A list of the first screen above its filter line, with what stands beside both."""
+
+    def __init__(
+        self, view: LineView, *, above: Sequence[Widget] = (), below: Sequence[Widget] = ()
+    ) -> None:
+        filter_line = FilterLine(view, id=f"{view.id}-foot")
+        super().__init__(*above, view, *below, filter_line, id=f"{view.id}-pane", classes="pane")
+        self.border_title = (view.id or "").capitalize()
 
 
 class FilterLine(Horizontal):

@@ -23,7 +23,8 @@ from edgecron.client.machine_scan import (
 )
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.words import describe
-from edgecron.tui.list_view import Column, Line, LineView
+from edgecron.tui.list_rows import Column, Line
+from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen, RowSource
 from edgecron.tui.text_line import Fact, Row, Span, TextLine, Title, pace_of, whole_parts
 from edgecron.tui.upcoming_list import UpcomingBar, UpcomingFires

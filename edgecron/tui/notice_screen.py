@@ -8,7 +8,8 @@ from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
 from edgecron.client.protocol import Client
 from edgecron.model.notices import Notice, NoticeStatus
-from edgecron.tui.list_view import Column, Line, LineView
+from edgecron.tui.list_rows import Column, Line
+from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen, RowSource, ThrottledQuery
 from edgecron.tui.text_line import Fact, Row, TextLine, Title
 from edgecron.views.notice_words import delivery_words, event_words, notice_title

@@ -24,7 +24,8 @@ from edgecron.formats.config_keys import ACTIONS
 from edgecron.model.filters import rank_of
 from edgecron.tui.dialogs import Overlay
 from edgecron.tui.keys import IN_OUTPUT, bindings
-from edgecron.tui.list_view import Column, Line, LineView, Source
+from edgecron.tui.list_rows import Column, Line, Source
+from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LineInput, ScrolledLines, Span, TextLine
 from edgecron.views.phrases import display_width, fit
 

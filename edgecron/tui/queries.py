@@ -17,7 +17,8 @@ from edgecron.base.errors import NotFound
 from edgecron.client.protocol import Client
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_view import LineView, Source, Targets
+from edgecron.tui.list_rows import Source, Targets
+from edgecron.tui.list_view import LineView
 from edgecron.tui.status import KeyLine
 from edgecron.tui.text_line import Facts, Row, TextLine
 

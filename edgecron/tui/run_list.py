@@ -21,7 +21,7 @@ from edgecron.client.protocol import Client
 from edgecron.model.choices import ACTIVE
 from edgecron.model.filters import RunQuestion
 from edgecron.model.listing import MOST_SORTED, RunBounds, RunPage, RunSort
-from edgecron.tui.list_view import Column, Line, Targets
+from edgecron.tui.list_rows import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.text_line import Span
 from edgecron.tui.themes import STATUS_GLYPHS

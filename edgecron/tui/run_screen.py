@@ -26,7 +26,7 @@ from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.run import Execution
 from edgecron.tui.database_thread import Deliver, raise_here
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_view import Targets
+from edgecron.tui.list_rows import Targets
 from edgecron.tui.output_export import ExportScreen
 from edgecron.tui.output_view import ERROR_MARK, OutputView
 from edgecron.tui.queries import ThrottledQuery

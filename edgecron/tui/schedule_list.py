@@ -24,7 +24,7 @@ from edgecron.model.listing import (
     state_of,
 )
 from edgecron.tui.durations import FAILED, OK, OTHER, sparkline
-from edgecron.tui.list_view import Column, Line, Targets
+from edgecron.tui.list_rows import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.text_line import Span
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS

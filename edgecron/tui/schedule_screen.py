@@ -16,7 +16,8 @@ from edgecron.tui import run_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.durations import scale_words, trend_lines
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_view import LineView, Targets
+from edgecron.tui.list_rows import Targets
+from edgecron.tui.list_view import LineView
 from edgecron.tui.output_tail import OutputTail
 from edgecron.tui.queries import ThrottledQuery
 from edgecron.tui.schedule_facts import (

@@ -13,7 +13,8 @@ from edgecron.client.engine_health import count_places
 from edgecron.client.protocol import Client
 from edgecron.planning.simulation import SimulatedSchedule, Simulation
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_view import Column, Line, LineView, Source
+from edgecron.tui.list_rows import Column, Line, Source
+from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen
 from edgecron.tui.text_line import Cells, Fact, Row, Span, TextLine, Title
 from edgecron.tui.week_view import CELLS, SHADE_STYLES, shade

@@ -15,7 +15,7 @@ from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.model.listing import SortBy
 from edgecron.tui.durations import BARS
-from edgecron.tui.list_view import Column, Line, Targets
+from edgecron.tui.list_rows import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.text_line import Span, TextLine
 from edgecron.views import timeline

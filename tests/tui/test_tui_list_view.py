@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
-from edgecron.tui.list_view import GAP, Column, Line, LineView, Source, share_out
+from edgecron.tui.list_rows import GAP, Column, Line, Source, share_out
+from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import first_of, last_of
 from tests.tui.pilot import read_lines
 
