@@ -37,7 +37,7 @@ def test_the_letters_of_a_filter_are_no_actions(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         await type_ahead(seen, "/prune")
         assert isinstance(seen.app.screen, HomeScreen)
-        assert [line.value for line in seen.app.screen.query(LineInput)] == ["prune", "", "", ""]
+        assert [line.value for line in seen.app.screen.query(LineInput)] == ["prune"]
 
     watch(story, scene.path, scene.clock)
 
