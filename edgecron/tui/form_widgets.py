@@ -19,7 +19,7 @@ from edgecron.base.safetext import JOINER, clean
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.form_check import FormCheck, TimeLine
 from edgecron.tui.form_fields import FieldKind, FormField
-from edgecron.tui.text_line import Facts, LineInput, Span, TextLine, Title, laid_out
+from edgecron.tui.text_line import Facts, LineInput, Span, TextLine, Title, edits_of, laid_out
 from edgecron.views.phrases import OK, PROBLEM, WARNING, Glyph, display_width, folded
 from edgecron.views.times import short_distance, weekday_time
 
@@ -28,6 +28,9 @@ _AWAY = 10  # columns of a distance
 _GAP = 3  # between two columns of times
 _MOST_LINES = 4  # of one time in words
 Spans = tuple[Span, ...]
+
+
+_EDITS = edits_of(TextArea.BINDINGS, but=("up", "down"))
 
 
 class FieldLine(LineInput):
@@ -71,6 +74,8 @@ class FieldLines(TextArea):
             self.screen.focus_previous()
         elif event.key == "down" and row == self.document.line_count - 1:
             self.screen.focus_next()
+        elif event.key in _EDITS:
+            await self.run_action(_EDITS[event.key])
         else:
             return
         event.prevent_default()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.containers import VerticalScroll
 from textual.geometry import Size
@@ -228,6 +228,20 @@ class TextLine(StyledWidget):
         return style + Style.from_meta({"@click": action}) if action else style
 
 
+def edits_of(bindings: Iterable[BindingType], *, but: Sequence[str]) -> Mapping[str, str]:
+    """Return the actions of keys that edit a text.
+
+    A widget carries them out when the key comes. Textual does so after the letters that arrive
+    in the same burst.
+    """
+    known = (binding for binding in bindings if isinstance(binding, Binding))
+    pairs = ((key, one.action) for one in known for key in one.key.split(","))
+    return {key: action for key, action in pairs if key not in but}
+
+
+_EDITS = edits_of(Input.BINDINGS, but=("enter",))
+
+
 class LineInput(Input):
     """A borderless line of input. A paste inserts its first line, cleaned of terminal codes."""
 
@@ -236,6 +250,12 @@ class LineInput(Input):
     """
     # As wide as its text, which scrolls in it. Textual's own lays out the screen for each letter.
     virtual_size: reactive[Size] = reactive(Size(0, 0))
+
+    async def on_key(self, event: events.Key) -> None:
+        if (action := _EDITS.get(event.key)) is not None:
+            event.prevent_default()
+            event.stop()
+            await self.run_action(action)
 
     def on_paste(self, event: events.Paste) -> None:
         event.prevent_default()

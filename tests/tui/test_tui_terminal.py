@@ -347,6 +347,23 @@ def test_keys_zoom_the_timeline(environment: dict[str, str]) -> None:
         read_until(outer, None)
 
 
+def test_the_form_changes_a_schedule(environment: dict[str, str]) -> None:
+    with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
+        read_until(outer, _SHOWN)
+        os.write(outer, b"e")
+        read_until(outer, "Next times")
+        read_until(outer, "in 1h")
+        os.write(outer, b"\x15every 2hx\x7f")
+        read_until(outer, "in 2h")
+        os.write(outer, b"\x13")
+        read_until(outer, "z undoes it")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+    with Client(Path(environment["EDGECRON_DB"])) as client:
+        assert client.schedule(_SHOWN).spec.triggers == ("every 2h",)
+
+
 def test_a_key_shows_what_waits_for_a_schedule(environment: dict[str, str]) -> None:
     with Client(Path(environment["EDGECRON_DB"])) as client:
         client.add(make_spec("verify", f"after {_SHOWN}:failure"))
