@@ -28,6 +28,7 @@ DATA = {
     "edgecron/store/postgres/migrations/0004_placement.sql",
     "edgecron/store/postgres/migrations/0005_foreign_writes.sql",
     "edgecron/store/postgres/migrations/0006_drained_engines.sql",
+    "edgecron/store/postgres/migrations/0007_polling.sql",
     "edgecron/store/sqlite/schema.sql",
     "edgecron/tui/dashboard.tcss",
 }
