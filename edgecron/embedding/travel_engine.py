@@ -264,6 +264,9 @@ class _NoOthers:
     def find_output(self, token: str) -> tuple[Output, bool] | None:
         return None  # there was no process
 
+    def find_printed(self, row: RunningRow) -> Output | None:
+        return None  # there was no process
+
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """There was no process."""
 

@@ -154,7 +154,7 @@ class ScheduleScreen(EditScreen[None]):
 
     def action_sort(self) -> None:
         if self.history is not None:
-            sorts = [sort for sort in RunSort if sort is not RunSort.SCHEDULE]
+            sorts: list[RunSort] = [sort for sort in RunSort if sort is not RunSort.SCHEDULE]
             following = sorts[(sorts.index(self.history.sort) + 1) % len(sorts)]
             self._sort_by(following, is_descending=following in run_list.DESCENDING)
 

@@ -18,7 +18,7 @@ ALL: tuple[Mutation, ...] = (
                 function="_decide_boot", old="boot_decided IS NOT :boot AND on_boot", new="on_boot"
             ),
         ),
-        hunt=Hunt(tests=(_CLAIMS,), says="test_two_engines_decide_a_boot_once"),
+        hunt=Hunt(tests=(_CLAIMS,), says="test_a_boot_stays_decided"),
     ),
     Mutation(
         name="clock-trust",

@@ -61,7 +61,7 @@ ALL: tuple[Mutation, ...] = (
         ),
         hunt=Hunt(
             tests=("tests/engine/test_engine_recovery.py",),
-            says="test_what_an_engine_claims_until_it_is_found_dead_is_recovered",
+            says="test_what_is_claimed_just_before_its_engine_dies_is_not_overlooked",
         ),
     ),
     Mutation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -12,7 +13,7 @@ from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.base.units import from_ms
 from edgecron.client import Client
 from tests.simulation.invariants import check
-from tests.simulation.test_simulation import SPECS, START_MS, a_world, act, model_of, quiesce
+from tests.simulation.test_simulation import SPECS, START_MS, act, model_of, quiesce
 from tests.simulation.world import World
 from tests.support.forms import tried
 
@@ -59,7 +60,10 @@ def test_the_same_holds_of_many_more_seeds(tmp_path: Path, seed: int) -> None:
 def live_through(folder: Path, seed: int) -> int:
     """A life of one seed, judged; how many backfilled times ran. It may be none by chance."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    world = a_world(folder, seed)
+    world = World(folder / "sim.db", random=Random(seed), start_ms=START_MS)
+    world.fix_seed()
+    with Client(world.location, clock=world.clock) as client:
+        client.add_all(SPECS)
     world.crash_chance = world.random.choice((0.0, 0.01, 0.03))
     world.fault_chance = world.random.choice((0.0, 0.01))
     world.peer_chance = world.random.choice((0.0, 0.05))

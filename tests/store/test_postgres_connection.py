@@ -123,6 +123,7 @@ OF_LEASES = {
     ("engines", "machine"),
     ("engines", "heartbeat_at"),
     ("engines", "stale_after"),
+    ("engines", "polls_ms"),
     ("executions", "executions_leased"),
     ("executions", "executions_leased_new"),
     # A file has its log, which shows the writes of all programs.

@@ -277,6 +277,17 @@ def test_a_newer_schema_has_an_error_of_its_own(path: Path) -> None:
     assert caught.value.hint == "upgrade edgecron"
 
 
+def test_nothing_is_written_once_the_schema_is_newer_than_its_program(path: Path) -> None:
+    store = open_store(path, now_ms=NOW_MS)
+    Refused.newer_schema(path)
+
+    with pytest.raises(SchemaTooNew):
+        store.register_engine(key="late", pid=1, boot_id="boot", queues=("command",), now_ms=NOW_MS)
+
+    assert store.find_engines() == []
+    store.close()
+
+
 def contents(folder: Path) -> dict[str, bytes | None]:
     return {
         file.name: file.read_bytes() if file.is_file() else None

@@ -8,7 +8,9 @@ from edgecron.base.units import from_ms
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import NextFire
+from edgecron.planning.retention import Retention, limits_at
 from edgecron.planning.times import compile_spec
+from edgecron.store.sql.retention import prune as prune_slices
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec, ms
@@ -435,6 +437,27 @@ def test_two_engines_decide_a_boot_once(make_store: OpenStore, clock: FakeClock)
 
     assert (len(seen_by_second), won.advanced, lost.advanced) == (1, 1, 0)
     assert first.statuses() == ["running"]
+
+
+def test_a_boot_stays_decided_although_retention_has_removed_its_row(
+    make_store: OpenStore, clock: FakeClock
+) -> None:
+    first, second = Bench(make_store, clock), Bench(make_store, clock)
+    first.add(make_spec("backup", "on boot"))
+    seen_by_second = second.decide_boot("boot-2")
+    [fired] = first.fire_boot("boot-2").granted
+    first.end(fired)
+    clock.advance_ms(MINUTE)
+    first.run()
+    first.end(*first.fill().granted)  # the newest run of a schedule stays
+    clock.advance_ms(MINUTE)
+    limits = limits_at(Retention(history_age_s=1), first.now, is_trusted=True)
+    list(prune_slices(first.store, limits, schedule_id=None, is_trial=False))
+    assert fired.execution_id not in [row.id for row in first.rows()]
+
+    lost = second.claim_boot(seen_by_second, "boot-2")
+
+    assert (len(seen_by_second), lost.advanced, len(second.rows())) == (1, 0, 1)
 
 
 def test_a_boot_within_a_pause_leaves_a_row_and_one_after_it_runs(bench: Bench) -> None:

@@ -192,6 +192,9 @@ class SeemingEngines:
     def find_output(self, token: str) -> tuple[Output, bool] | None:
         return None
 
+    def find_printed(self, row: RunningRow) -> Output | None:
+        return None
+
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
         """What ran ended with the machine."""
 

@@ -322,13 +322,14 @@ def test_a_browser_shows_it_and_its_keys_reach_it(tmp_path: Path) -> None:
             WebDriverWait(browser, BOUND_S).until(
                 lambda seen: (
                     "-first-byte"
-                    in seen.find_element("css selector", "body").get_attribute("class")
+                    in str(seen.find_element("css selector", "body").get_attribute("class"))
                 )
             )
             browser.switch_to.active_element.send_keys("q")
             WebDriverWait(browser, BOUND_S).until(
                 lambda seen: (
-                    "-closed" in seen.find_element("css selector", "body").get_attribute("class")
+                    "-closed"
+                    in str(seen.find_element("css selector", "body").get_attribute("class"))
                 )
             )
         finally:
