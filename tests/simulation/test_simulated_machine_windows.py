@@ -19,10 +19,11 @@ from tests.simulation.seeds import folder_in_memory
 from tests.support.fakemachine import FakeMachine
 from tests.support.forms import tried
 
-_FIRST, _MOST = 4, tried(2, 6)
+# In the first one, a run must be given up before a fire that is due in the same pass.
+_FIRST, _MOST = 92, tried(2, 6)
 SEEDS = (
     *range(_FIRST, _FIRST + _MOST),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(_FIRST + _MOST, 101)),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, _FIRST)),
 )
 MINUTE_MS = 60_000
 FRESH_MS = 500  # a claim goes by facts that are at most so old
