@@ -28,7 +28,12 @@ from edgecron.base.files import open_private
 from edgecron.supervisor import protocol, state_files
 from edgecron.supervisor.journal import JournalState, forget, read_journal
 from edgecron.supervisor.link import SupervisorLink
-from edgecron.supervisor.run_session import Process, list_processes, signal_group
+from edgecron.supervisor.run_session import (
+    SUPERVISOR_NAME,
+    Process,
+    list_processes,
+    signal_group,
+)
 
 START_TIMEOUT_S = 20.0
 FAREWELL_S = 2.0  # the time for a supervisor that failed to release its lock
@@ -173,7 +178,7 @@ def _serve(
 ) -> None:
     # Few objects here are cycles, and collections cost a tenth of a batch of starts.
     gc.set_threshold(50_000)
-    _show_name("edgecron-super")
+    _show_name(SUPERVISOR_NAME)
     lock_fd = _hold_lock(state_files.lock_path(folder, key), above=link.fileno())
     from edgecron.supervisor.loop import Supervisor
 

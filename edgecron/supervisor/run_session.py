@@ -24,6 +24,8 @@ from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.results import VARIABLE, WITHOUT
 from edgecron.supervisor.state_files import result_name
 
+SUPERVISOR_NAME = "edgecron-super"  # as `ps` shows its process: at most 15 characters
+
 
 class LeftGroup(StrEnum):
     ENDED = "ended"  # its main process was alive: the whole group got KILL
@@ -310,7 +312,7 @@ def end_unrecorded(token: str) -> LeftGroup:
 
 
 def has_supervisor(pid: int) -> bool:
-    """Whether a command is a child of a supervisor that is alive, or that can't be ruled out.
+    """Whether a command is a child of a supervisor that is alive.
 
     Call it for a run whose supervisor has died. A living one belongs to another database, of which
     ours is a copy, whatever the command has in its environment.
@@ -323,14 +325,22 @@ def has_supervisor(pid: int) -> bool:
         names = os.listdir(folder)
     except FileNotFoundError:
         return False  # Its parent has just ended.
-    except OSError:
-        return True  # The processes of another user are hidden.
+    except OSError:  # It has another user, or more rights, as the systemd of a user.
+        return _read_name(seen.parent) == SUPERVISOR_NAME
     for name in names:
         with suppress(OSError):
             held = os.path.basename(os.readlink(f"{folder}/{name}"))
             if held.startswith("supervisor-") and ".lock" in held:
                 return True
     return False
+
+
+def _read_name(pid: int) -> str:
+    """Read the name that a process shows to all users; "" if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _take_snapshot() -> Snapshot:

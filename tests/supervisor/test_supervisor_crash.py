@@ -23,6 +23,7 @@ from edgecron.supervisor.run_session import (
     LeftGroup,
     end_left_group,
     end_unrecorded,
+    has_supervisor,
     read_start_time,
 )
 from edgecron.supervisor.state_files import lock_is_held, lock_path, result_name
@@ -196,6 +197,34 @@ def test_a_copy_of_a_database_never_ends_runs_of_the_original(line: str, tmp_pat
     bench = Bench(tmp_path)
 
     end_as_a_copy(bench, bench.shell(line), tmp_path / "copy")
+
+
+def is_supervisor_if_hidden(name: str) -> bool:
+    """Ask a child of a process with this name, whose descriptors it can't see."""
+    pid = os.fork()
+    if pid == 0:
+        code = 2
+        try:
+            Path("/proc/self/comm").write_text(name)
+            os.setgid(identity().gid)
+            os.setuid(identity().uid)  # From now on, other processes can't see its descriptors.
+            if os.fork() == 0:
+                code = int(has_supervisor(os.getpid()))
+            else:
+                code = os.waitstatus_to_exitcode(os.wait()[1])
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert code in (0, 1)
+    return code == 1
+
+
+@as_root
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_parent_whose_descriptors_are_hidden_is_known_by_its_name() -> None:
+    """The systemd of a user has more rights than its services, and adopts their commands."""
+    assert not is_supervisor_if_hidden("systemd")
+    assert is_supervisor_if_hidden("edgecron-super")
 
 
 @as_root
