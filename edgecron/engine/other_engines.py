@@ -199,17 +199,17 @@ class LocalEngines:
             return None  # A function within its program.
         chunks: list[OutputChunk] = []
         position = dropped_bytes = dropped_after = 0
-        with (
-            suppress(SupervisorUnavailable),
-            Control(self._state_dir, row.supervisor_id, timeout_s=_TIMEOUT_S) as control,
-        ):
-            while (part := control.output(row.lease_token, position)[1]).chunks:
-                if part.position > position and dropped_bytes:
-                    break  # It prints faster than we read: the rest is for the next time.
-                if part.position > position:
-                    dropped_bytes, dropped_after = part.position - position, len(chunks)
-                chunks += part.chunks
-                position = part.next_position
+        try:
+            with self._control(row.supervisor_id) as control:
+                while (part := control.output(row.lease_token, position)[1]).chunks:
+                    if part.position > position and dropped_bytes:
+                        break  # It prints faster than we read: the rest is for the next time.
+                    if part.position > position:
+                        dropped_bytes, dropped_after = part.position - position, len(chunks)
+                    chunks += part.chunks
+                    position = part.next_position
+        except SupervisorUnavailable:
+            return None  # A part would replace more that is stored already.
         # Of the bytes that were not kept, the stream is unknown until the end.
         printed = [one for one in chunks if one.stream is Stream.STDERR]
         stderr_bytes = sum(len(one.content) for one in printed)
