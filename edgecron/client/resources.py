@@ -292,15 +292,16 @@ def write_request(
 ) -> Request:
     """Return the request that asks for a resource.
 
-    An argument that is None is not sent if the parameter has a default: an older server might not
-    know it. Raises InvalidInput if the request is larger than any server takes.
+    None and False are not sent if the parameter has a default, which is the same: an older server
+    might not know it. Raises InvalidInput if the request is larger than any server takes.
     """
     asked = resource_types(name)
     resource = asked.resource
     given = {
         key: asked.parameters[key].encode(value)
         for key, value in arguments.items()
-        if value is not None or key in asked.required
+        if key in asked.required
+        or not (value is None or (value is False and asked.hints[key] is bool))
     }
     words = {
         word: quote(str(given.pop(name)), safe="") for word, name in resource.path_words.items()

@@ -77,6 +77,15 @@ def test_an_earlier_client_s_request_is_answered(exchange: dict[str, Any], tmp_p
     read_answer(resource_types(exchange["name"]), json.dumps(answered).encode())
 
 
+@pytest.mark.parametrize("name", ["run_page", "tallies", "schedule_order"])
+def test_an_earlier_server_is_sent_no_switch_that_is_off(name: str) -> None:
+    off = {key: False for key, hint in resource_types(name).hints.items() if hint is bool}
+    since = {"since": _NOW} if name == "tallies" else {}
+
+    assert off
+    assert write_request(name, {**since, **off}) == write_request(name, since)
+
+
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=_IDS)
 def test_an_earlier_server_s_answer_is_read(exchange: dict[str, Any]) -> None:
     told = json.dumps(exchange["answer"]).encode()
