@@ -35,7 +35,7 @@ from edgecron.client.plain_forms import (
 from edgecron.engine import other_engines
 from edgecron.formats import document_plan
 from edgecron.model import choices, filters, listing, notices, run, schedule
-from edgecron.model.options import FORMER_FIELDS
+from edgecron.model.options import FORMER_FIELDS, REMOVED_FIELDS
 from edgecron.planning import corrections, forecast, simulation
 from edgecron.triggers import Trigger
 from edgecron.views import busy, outlook, statistics
@@ -262,7 +262,7 @@ def check_object(value: object, known: Collection[str], *, where: str, is_strict
     """Raise MalformedCall if a value is not an object, or has unknown fields and is a request."""
     if type(value) is not dict:
         raise refuse(where, value, "an object")
-    if is_strict and (unknown := value.keys() - known):
+    if is_strict and (unknown := value.keys() - known - REMOVED_FIELDS):
         raise MalformedCall(
             f"{where} has {min(unknown)[:60]!r}, which is unknown here",
             hint=f"known are: {', '.join(sorted(known))}",

@@ -77,6 +77,16 @@ def test_an_earlier_client_s_request_is_answered(exchange: dict[str, Any], tmp_p
     read_answer(resource_types(exchange["name"]), json.dumps(answered).encode())
 
 
+@pytest.mark.parametrize("name", ["plan_document", "check", "apply"])
+def test_an_earlier_client_s_notes_of_a_schedule_are_ignored(client: Client, name: str) -> None:
+    [exchange] = [one for one in EXCHANGES if one["name"] == name]
+    text = json.dumps(exchange["body"]).replace('"is_portable":', '"notes": [], "is_portable":')
+    request = Request(exchange["method"], exchange["target"], text.encode(), key=exchange["key"])
+
+    assert '"notes": []' in text
+    assert exchange["answer"].keys() <= near_answer(client, request).keys()
+
+
 @pytest.mark.parametrize("name", ["run_page", "tallies", "schedule_order"])
 def test_an_earlier_server_is_sent_no_switch_that_is_off(name: str) -> None:
     off = {key: False for key, hint in resource_types(name).hints.items() if hint is bool}
