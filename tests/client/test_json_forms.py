@@ -23,7 +23,7 @@ from edgecron.base.errors import (
     ServerUnavailable,
 )
 from edgecron.base.values import replace
-from edgecron.client import Client
+from edgecron.client import Client, resource_functions
 from edgecron.client.json_forms import form_of
 from edgecron.client.plain_forms import error_object, read_error
 from edgecron.client.resources import (
@@ -126,9 +126,17 @@ def test_every_question_arrives_as_it_was_asked(name: str, data: st.DataObject) 
     }
 
 
+def test_a_switch_that_is_not_sent_is_off() -> None:
+    # `write_request` sends no switch that is off: a default of True would turn it on.
+    for name in RESOURCES:
+        function: Any = getattr(resource_functions, name, None) or getattr(Client, name)
+        assert not any(one is True for one in (function.__kwdefaults__ or {}).values())
+
+
 def _is_sent(asked: ResourceTypes, name: str, value: object) -> bool:
     """Whether a request says it: what has its default, and says nothing, need not travel."""
-    is_empty = value is None or (asked.resource.method == "GET" and value in ((), []))
+    is_off = value is False and asked.hints[name] is bool
+    is_empty = value is None or is_off or (asked.resource.method == "GET" and value in ((), []))
     return name in asked.required or not is_empty
 
 
