@@ -17,8 +17,9 @@ from edgecron.base.errors import (
     SchemaTooNew,
     Unreadable,
 )
+from edgecron.model.run import Output, OutputChunk, Stream
 from edgecron.store.sqlite.store import open_store as open_file
-from tests.store.store_bench import Bench, OpenStore
+from tests.store.store_bench import Bench, OpenStore, outcome_of
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
 from tests.support.tools import need_packages
@@ -448,6 +449,35 @@ def test_due_schedules_are_left_to_an_engine_that_claims_from_their_queue(
 
     assert (lost.advanced, lost.granted, lost.decided) == (0, (), ())
     assert (won.advanced, len(won.granted)) == (1, 1)
+
+
+def test_output_for_followers_never_replaces_that_of_an_end(
+    store: PostgresStore, opened: Opener
+) -> None:
+    clock = FakeClock()
+    bench = Bench(lambda: store, clock)  # type: ignore[arg-type, return-value]
+    bench.add(make_spec("sync", "* * * * *"))
+    clock.advance_ms(60_000)
+    [grant] = bench.fire().granted
+    part, whole = (
+        Output(
+            chunks=(OutputChunk(stream=Stream.STDOUT, at_ms=1, content=content),),
+            stdout_bytes=len(content),
+        )
+        for content in (b"a", b"ab")
+    )
+    late = opened()
+    late.rows("SET lock_timeout = 100")
+    run_id, engine_id = grant.execution_id, bench.claimant.engine_id
+
+    late.store_printed(run_id, part, engine_id=engine_id)
+    so_far = late.find_output(run_id)
+    with store.together():
+        store.finish([outcome_of(grant, bench.now)._replace(output=whole)], now_ms=bench.now)
+        late.store_printed(run_id, part, engine_id=engine_id)  # It does not wait.
+    late.store_printed(run_id, part, engine_id=engine_id)
+
+    assert (so_far, late.find_output(run_id)) == (part, whole)
 
 
 @pytest.mark.parametrize("places", [1, 2])

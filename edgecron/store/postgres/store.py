@@ -156,7 +156,10 @@ class PostgresStore(ServerDatabase, Writes):
         return 0 if found is None else int(found[0])
 
     def store_printed(self, execution_id: int, output: Output, *, engine_id: int) -> None:
-        """Store the output so far of a running run of an engine. Wakes no engine."""
+        """Store the output so far of a running run of an engine. Wakes no engine.
+
+        Skip a run that another engine is ending: its final output stays.
+        """
         columns = pack_output(output)
         if columns is None:
             return
@@ -166,6 +169,7 @@ class PostgresStore(ServerDatabase, Writes):
                SELECT id, :encoding, :chunks, :stdout, :stderr, :dropped, :dropped_after
                FROM executions
                WHERE id = :id AND status = 'running' AND engine_id = :engine
+               FOR SHARE SKIP LOCKED
                ON CONFLICT (execution_id) DO UPDATE SET encoding = excluded.encoding,
                    chunks = excluded.chunks, stdout_bytes = excluded.stdout_bytes,
                    stderr_bytes = excluded.stderr_bytes, dropped_bytes = excluded.dropped_bytes,

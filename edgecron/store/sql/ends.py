@@ -262,7 +262,7 @@ def _finish_simple(
     Removes their rows from `unfollowed`: a second end of the same run changes nothing.
     """
     written: list[Ended | None] = []
-    ended, counted = [], []
+    ended, outputs, counted = [], [], []
     for outcome, output in ends:
         row = unfollowed.pop(outcome.execution_id, None)
         if row is None:
@@ -270,11 +270,13 @@ def _finish_simple(
             continue
         ended.append(_end_columns(outcome))
         if output is not None:
-            insert_output(database, outcome.execution_id, output)
+            outputs.append((outcome.execution_id, output))
         late_ms = _late_ms(outcome, row.claimed_ms, row.due_ms)
         counted.append(_count_columns(row.schedule_id, outcome, late_ms=late_ms, now_ms=now_ms))
         written.append(Ended(reason=outcome.reason))
     database.change_many(_END, ended)
+    for execution_id, output in outputs:  # After the ends: a server locks rows in this order.
+        insert_output(database, execution_id, output)
     database.change_many(_COUNT, _together(counted))
     return written
 
