@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual.driver import Driver
 from textual.message import Message
@@ -223,6 +223,14 @@ class DatabaseApp(TypedAheadApp):
         """Start both database threads; `stop_threads` ends them."""
         self._reader.start()
         self._writer.start()
+
+    def run(self, *args: Any, **options: Any) -> None:
+        """Run until the user leaves, and end the database threads."""
+        try:
+            super().run(*args, **options)
+        finally:
+            # If the terminal is gone, Textual can fail before it unmounts the application.
+            self.stop_threads()
 
     def stop_threads(self) -> None:
         self._reader.close()

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
+from errno import EIO
 from pathlib import Path
 
 import apsw
 import pytest
+from textual.drivers.headless_driver import HeadlessDriver
 
 from edgecron.base.clock import Clock, SystemClock
 from edgecron.client import Client
 from edgecron.client.protocol import Client as AnyClient
+from edgecron.tui.app import Dashboard
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.quick_add import QuickAdd
 from edgecron.tui.week_view import WeekView
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
-from tests.tui.pilot import Seen, watch
+from tests.tui.pilot import ZONE, Seen, watch
 
 _READ_WAIT_S = 0.1
 _WRITE_WAIT_S = 20.0
@@ -297,3 +302,26 @@ def test_a_defect_on_the_thread_that_asks_ends_the_dashboard_with_it(database: P
 
     with pytest.raises(RuntimeError, match="a defect"):
         see(database, story)
+
+
+class _GoneDriver(HeadlessDriver):
+    """A terminal that is gone when the dashboard starts, and when it gives the terminal back."""
+
+    def start_application_mode(self) -> None:
+        raise OSError(EIO, os.strerror(EIO))
+
+    def disable_input(self) -> None:
+        raise OSError(EIO, os.strerror(EIO))
+
+
+def test_no_thread_outlives_a_terminal_that_is_gone(database: Path) -> None:
+    dashboard = Dashboard(
+        lambda: Client(database), clock=SystemClock(), zone=ZONE, driver_class=_GoneDriver
+    )
+
+    with pytest.raises(OSError, match=os.strerror(EIO)):
+        dashboard.run()
+    names = [one.name for one in threading.enumerate()]
+    dashboard.stop_threads()
+
+    assert not [name for name in names if name.startswith("dashboard-")]
