@@ -204,6 +204,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
         if before is not None and self._source.index_of(before.key) is not None:
             view.seek(before.key)  # Also from the first line: `a` acts on what the user looks at.
         self.show_facts()
+        self._read_tail()  # A group keeps its line when a newer run fails.
         self._show_status()
         # The newest can all be of one group, or acknowledged: then the cursor can't move on.
         if self._most < 4 * FIRST_READ:

@@ -309,3 +309,15 @@ def test_the_output_of_a_failure_is_below_the_list(scene: Scene) -> None:
         assert "o hide" not in seen.text()
 
     watch(story, scene.path, scene.clock, size=(160, 48))
+
+
+def test_the_output_below_the_list_is_that_of_the_newest_failure(bench: Bench) -> None:
+    fail(bench, "m1", "m2")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("7", "j")
+        await seen.until(lambda: " m1  run 4 " in seen.text())
+        fail(bench, "m1")
+        await seen.until(lambda: " m1  run 6 " in seen.text())
+
+    watch(story, bench.store.path, bench.clock, size=(160, 48))
