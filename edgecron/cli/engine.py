@@ -95,7 +95,7 @@ def _list(cli: Session) -> None:
 
 def _drain(cli: Session, name: str) -> None:
     client = cli.local_client(must_exist=True)
-    found = _find(cli, name)
+    found = _find(cli, name, "drain")
     changed = [one for one in found if client.drain_engine(one.info.id)]
     undo = f"to undo: {cli.command(f'engine resume {name}')}"
     if changed:
@@ -107,7 +107,7 @@ def _drain(cli: Session, name: str) -> None:
 
 def _resume(cli: Session, name: str) -> None:
     client = cli.local_client(must_exist=True)
-    found = _find(cli, name)
+    found = _find(cli, name, "resume")
     changed = [one for one in found if client.resume_engine(one.info.id)]
     if changed:
         cli.say(f"resumed {count_words(len(changed), 'engine')} of {name}")
@@ -130,7 +130,7 @@ def _put_objects(cli: Session, states: list[EngineState]) -> None:
         )
 
 
-def _find(cli: Session, name: str) -> list[EngineState]:
+def _find(cli: Session, name: str, action: str) -> list[EngineState]:
     """Find the engines of a machine, or the one of a process id. Raises NotFound and Conflict."""
     states = [one for one in cli.local_client(must_exist=True).engines() if one.is_alive]
     found = [one for one in states if one.info.name == name]
@@ -141,7 +141,7 @@ def _find(cli: Session, name: str) -> list[EngineState]:
     if len(found) > 1:
         raise Conflict(
             f"{len(found)} engines have the process id {name}: on {' and '.join(machines)}",
-            hint=f"name the machine: {cli.command(f'engine drain {machines[0]}')}",
+            hint=f"name the machine: {cli.command(f'engine {action} {machines[0]}')}",
         )
     if not found:
         known = sorted({one.info.name for one in states if one.info.name is not None})

@@ -130,11 +130,14 @@ def test_a_process_id_of_two_machines_is_refused_with_their_names(
         )
 
     said = edgecron("engine", "drain", str(pid))
+    resumed = edgecron("engine", "resume", str(pid))
     os.close(lock)
 
     assert said.code == 1
     assert f"2 engines have the process id {pid}: on " in said.err
     assert "web9" in said.err
+    assert "hint: name the machine: edgecron engine drain " in said.err
+    assert "hint: name the machine: edgecron engine resume " in resumed.err
 
 
 def test_files_and_undo_name_the_machines_that_their_schedules_miss(
