@@ -29,6 +29,8 @@ FILE_VARIABLE = "EDGECRON_CONFIG"
 DEFAULT = "default"  # in place of what gave a setting
 NO_FILE = "none"  # in place of a file: neither the user's nor the system's is read
 _OTHER_VARIABLES = {"database": "EDGECRON_DB"}
+# Former names: the most similar known name has another meaning.
+_FORMER_WORDS = {"DEFAULTS_GRACE": "EDGECRON_DEFAULTS_MAX_LATE"}
 PREFIX = "EDGECRON_"
 SECTION_NAMES = ("limits", "defaults", "retention", "dashboard", "daemon")
 _SECTION_VARIABLES = tuple(f"{PREFIX}{section.upper()}_" for section in SECTION_NAMES)
@@ -224,7 +226,8 @@ def _find_meant(name: str, known: Mapping[str, str]) -> str | None:
     close = suggest(word, words)
     # A short name, such as BD for DB, has too few letters to be compared without the prefix.
     whole = suggest(name, words.values(), cutoff=0.9)
-    return by_own_name.get(word) or (whole if close is None else words[close])
+    meant = _FORMER_WORDS.get(word) or by_own_name.get(word)
+    return meant or (whole if close is None else words[close])
 
 
 def _flag_of(key: str) -> str:

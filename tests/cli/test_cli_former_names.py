@@ -65,3 +65,14 @@ def test_a_configuration_with_the_former_key_is_told_the_new_one(
 
     assert said.code == 2
     assert "did you mean defaults.max_late?" in said.err
+
+
+def test_the_former_variable_is_told_the_new_one(
+    edgecron: Edgecron, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGECRON_DEFAULTS_GRACE", "2h")
+
+    said = edgecron("add", "x", "--every", "1h", "--", "true")
+
+    assert said.code == 2
+    assert "did you mean EDGECRON_DEFAULTS_MAX_LATE?" in said.err
