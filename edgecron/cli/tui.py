@@ -124,7 +124,7 @@ def _is_colored(cli: Session, *, is_elsewhere: bool) -> bool:
 @contextmanager
 def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
     """End the dashboard if its web server disappears without notice."""
-    from edgecron.tui.app import HangUpWatch
+    from edgecron.tui.terminal_driver import HangUpWatch
 
     watch = HangUpWatch(
         sys.stdout.fileno(), gone=lambda: dashboard.deliver(lambda: dashboard.exit())
@@ -138,8 +138,9 @@ def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
 def _dashboard(
     cli: Session, *, starts_engine: bool, is_colored: bool, is_elsewhere: bool
 ) -> Dashboard:
-    from edgecron.tui.app import Appearance, Dashboard, OwnMachine, TerminalDriver
+    from edgecron.tui.app import Appearance, Dashboard, OwnMachine
     from edgecron.tui.keys import keys_of, labels_of
+    from edgecron.tui.terminal_driver import TerminalDriver
     from edgecron.tui.themes import theme_of
 
     def defaults() -> Mapping[str, object]:
