@@ -230,6 +230,7 @@ class Fault(NamedTuple):
     hint: str | None = None
 
 
+_TWICE = "a table or key is given twice"
 _EXAMPLE = 'for example: timeout = "1h"'
 _QUOTE = "put it in quotes"  # the hint shows how
 _ARRAY = "an array lacks a comma or its closing ]"
@@ -238,7 +239,7 @@ _TABLE = "a table in braces lacks a comma or its closing }"
 _PAIRS = "put a comma between two pairs, and } after the last one in the same line"
 # The message of tomllib, the line with NUL at the place of the fault, our words, and the hint.
 _FAULTS: tuple[tuple[str, str, str, str | None], ...] = (
-    ("annot (declare|overwrite)", "", "a table or key is given twice", "remove one of them"),
+    ("annot (declare|overwrite)", "", _TWICE, "remove one of them"),
     ("", r"\0//", "a comment begins with //", "write # before a comment"),
     ("^Expected '='", r"\0:", "a colon stands in place of =", _EXAMPLE),
     ("^Expected '='", "", "= is missing after a key", _EXAMPLE),
@@ -314,8 +315,24 @@ def explain_fault(error: ValueError, text: str) -> Fault:
     marked = f"{written[:at]}\0{written[at:].lstrip()}"
     for of_message, of_line, words, hint in _FAULTS:
         if re.search(of_message, message) and re.search(of_line, marked):
+            first = _find_first(lines[: line - 1], written) if words == _TWICE else None
+            if first is not None:
+                words = f"{words}, first in line {first}"
             return Fault(words, line, column, _quoted(written) if hint == _QUOTE else hint)
     return Fault(f"{message[:1].lower()}{message[1:]}", line, column)
+
+
+def _find_first(before: list[str], written: str) -> int | None:
+    """Find the line that gave a key or table before `written` gives it again."""
+    name = written.partition("=")[0].strip()
+    is_table = name.startswith("[")
+    for number in range(len(before), 0, -1):
+        line = before[number - 1].strip()
+        if line.partition("=")[0].strip() == name:
+            return number
+        if not is_table and line.startswith("["):
+            return None  # The key was given in another way, such as a.b.
+    return None
 
 
 def _quoted(written: str) -> str:

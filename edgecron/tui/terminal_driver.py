@@ -24,7 +24,8 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         assert self._file is not None
-        self._file = TerminalFile(self._file)
+        # Textual only writes, flushes and asks for its number.
+        self._file = TerminalFile(self._file)  # type: ignore[assignment]
         self._watch: HangUpWatch | None = None
 
     def _get_terminal_size(self) -> tuple[int, int]:
