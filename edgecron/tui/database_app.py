@@ -399,7 +399,7 @@ class DatabaseApp(TypedAheadApp):
     def _handle_exception(self, error: Exception) -> None:
         # Textual's report would quote the values of our variables unescaped, with names and output
         # of other people. The caller reports the crash once the terminal is restored.
-        self.crash = error
+        self.crash = self.crash or error  # later ones can follow from the first
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
