@@ -610,5 +610,7 @@ def test_a_filter_by_hours_finds_what_runs_then(client: Client, clock: FakeClock
     ]
     assert fires[: len(every)] == every
     assert {fire.schedule for fire in fires} == {*found, "noon"}
-    assert found == ["hourly", "monthly", "nightly", "spread", "sunday"]
+    # Whether "spread" has a run in this hour depends on its jitter.
+    assert found == sorted({"monthly", *(fire.schedule for fire in every)} - {"noon"})
+    assert {"hourly", "nightly", "sunday"} <= {*found}
     assert list(none) == []

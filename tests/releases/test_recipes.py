@@ -191,11 +191,18 @@ def test_a_file_that_differs_between_machines_is_not_released(tmp_path: Path) ->
     assert refused.stderr == "error: two machines built different files edgecron.whl\n"
 
 
+@pytest.fixture
+def key_folder() -> Iterator[Path]:
+    """A folder with a short path: the socket of gpg's agent lies in it."""
+    with tempfile.TemporaryDirectory(prefix="gpg.", dir="/tmp") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.needs("apt-ftparchive", "apt-get", "gpg")
-def test_apt_installs_from_the_signed_repository(dist: Path, tmp_path: Path) -> None:
-    home = tmp_path / "gnupg"
-    home.mkdir(mode=0o700)
-    secret = {"GNUPGHOME": str(home)}
+def test_apt_installs_from_the_signed_repository(
+    dist: Path, tmp_path: Path, key_folder: Path
+) -> None:
+    secret = {"GNUPGHOME": str(key_folder)}
     out_of(
         *("gpg", "--batch", "--passphrase", "", "--quick-generate-key", "edgecron", "rsa2048"),
         env=secret,

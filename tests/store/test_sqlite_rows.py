@@ -228,7 +228,8 @@ def test_rows_that_another_thread_gives_up_wait_for_the_statement_that_goes_on(
 ) -> None:
     rows = raw.each("VALUES (1), (2), (3)")
     next(rows)
-    watched = Watched(raw.in_use)
+    in_use = raw.in_use
+    watched = Watched(in_use)
     errors: list[apsw.Error] = []
 
     def give_up() -> None:
@@ -249,5 +250,6 @@ def test_rows_that_another_thread_gives_up_wait_for_the_statement_that_goes_on(
     raw.connection.create_scalar_function("within", within_the_statement, 0)
     found = raw.rows("SELECT within()")
     other.join(BOUND_S)
+    raw.in_use = in_use  # forks hold it
 
     assert (found, errors) == ([(1,)], [])
