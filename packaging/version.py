@@ -91,7 +91,8 @@ def check(source: str, changelog: str, *, tag: str | None) -> Section:
 def prepare(source: str, changelog: str, *, version: str, day: date) -> tuple[str, str]:
     """Module and changelog of a release: what was to come is now of this version and day.
 
-    Raises Unreleasable where the version is none or was released, or where nothing was to come.
+    Raises Unreleasable for a text that is not a version, for a released version, and if the
+    changelog has no section for the next release.
     """
     if not _VERSION.fullmatch(version):
         raise Unreleasable(f"version is {version!r}, expected as 1.2.3 or 1.2.3rc1")

@@ -65,7 +65,7 @@ def read_server(text: str, *, what: str = "--url") -> Server:
     port = int(found["port"] or PORTS[found["scheme"].lower()]) if found else 0
     if found is None or not 1 <= port <= 65_535:
         is_scheme_known = re.match("https?://", text, re.IGNORECASE) is not None
-        # Never quoted: somebody may have written a password into it.
+        # Never quoted: it can hold a password.
         raise InvalidInput(
             f"{what} is not an address of a server"
             + ("" if is_scheme_known else ": it does not begin with http://, https:// or unix:"),

@@ -159,9 +159,9 @@ class Runs(Engines, Schedules):
     ) -> RunPage:
         """Return runs before or after an id, newest first, as a list shows them.
 
-        An empty tuple of statuses, causes or reasons, and None elsewhere, let every run through. A
-        reason of None is a run without a reason. Fewer than `limit` is the end. With `sort`, return
-        the first runs in that order, which reads all of them.
+        An empty tuple of statuses, causes or reasons, and None elsewhere, let every run through. If
+        `reasons` contains None, runs without a reason are found. A page with fewer runs than
+        `limit` is the last one. With `sort`, return the first runs in that order, which reads all.
         """
         wanted = Wanted(
             schedule_ids=schedule_ids,

@@ -179,7 +179,7 @@ class FollowedOutput:
         self._next_ms = 0
 
     def follow(self, execution_ids: Collection[int]) -> bool:
-        """Store the output of these runs for some seconds; False if none is ours."""
+        """Store the output of these runs for some seconds; False if none runs here."""
         own = [one for one in execution_ids if self._runners.find(one) is not None]
         until_ms = self._clock.monotonic_ms() + _FOLLOWED_MS
         self._until_ms.update((one, until_ms) for one in own)
@@ -187,7 +187,7 @@ class FollowedOutput:
 
     @property
     def wake_ms(self) -> int | None:
-        """In how long to call `store` again; None if nobody follows a run."""
+        """Time in ms until the next call of `store`; None if no run is followed."""
         return max(0, self._next_ms - self._clock.monotonic_ms()) if self._until_ms else None
 
     def store(self, engine_id: int) -> None:

@@ -383,7 +383,10 @@ class Engine:
         self._registration.polls_ms = every_ms
 
     def follow(self, execution_ids: Collection[int]) -> bool:
-        """Store the output of these runs from the next step on; False if none is ours."""
+        """Store the output of these runs from the next step on.
+
+        Returns False if none of them runs here.
+        """
         return self._followed.follow(execution_ids)
 
     def has_ends(self) -> bool:

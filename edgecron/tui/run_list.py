@@ -359,7 +359,7 @@ class _Page(NamedTuple):
     before_id: int | None
     after_id: int | None
     limit: int
-    sort: RunSort | None  # None is newest first
+    sort: RunSort | None  # if None, newest first
     is_descending: bool
 
 

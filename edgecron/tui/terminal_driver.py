@@ -65,7 +65,7 @@ class TerminalDriver(LinuxDriver):
         """Return whether this process group has the terminal, not the shell that started it."""
         try:
             return os.tcgetpgrp(self.fileno) == os.getpgrp()
-        except OSError:  # Nobody has it, or it is gone: HangUpWatch notices.
+        except OSError:  # The terminal is gone: HangUpWatch notices.
             return True
 
     def write(self, data: str) -> None:

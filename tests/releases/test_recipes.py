@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.releasing import PACKAGING, ROOT
+from tests.support.tools import need_tools
 
 VERSION = "1.2.0rc1"
 SDIST = f"edgecron-{VERSION}.tar.gz"
@@ -66,8 +67,7 @@ def write_deb(path: Path, architecture: str) -> None:
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of a release that recipes name."""
-    if shutil.which("dpkg-deb") is None:
-        pytest.skip("dpkg-deb is not installed")
+    need_tools("dpkg-deb")
     folder = tmp_path_factory.mktemp("dist")
     (folder / SDIST).write_bytes(b"a source archive")
     for architecture in ("amd64", "arm64"):
