@@ -516,14 +516,15 @@ def _program(database: Path, *words: str) -> StdioServerParameters:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_real_program_speaks_to_the_sdk_s_client(
-    edgecron: Edgecron, database: Path, backup: str, mode: str
+    edgecron: Edgecron, database: Path, backup: str, mode: str, tmp_path: Path
 ) -> None:
     from mcp.client import Client as Assistant
     from mcp.client.stdio import stdio_client
     from mcp.types import CallToolResult
 
     async def talk() -> tuple[set[str], CallToolResult]:
-        transport = stdio_client(_program(database, "--allow-changes"))
+        # Its default is sys.stderr of the moment of the import: a capture of another test.
+        transport = stdio_client(_program(database, "--allow-changes"), errlog=errors)
         async with Assistant(transport, mode=mode) as assistant:
             found = await assistant.list_tools()
             names = {tool.name for tool in found.tools}
@@ -532,7 +533,8 @@ def test_the_real_program_speaks_to_the_sdk_s_client(
             assert isinstance(result, CallToolResult)
             return names, result
 
-    names, result = asyncio.run(asyncio.wait_for(talk(), BOUND_S))
+    with (tmp_path / "errors").open("w") as errors:
+        names, result = asyncio.run(asyncio.wait_for(talk(), BOUND_S))
 
     assert names == READING | CHANGING
     assert result.structured_content["answer"][0]["schedule"] == backup
