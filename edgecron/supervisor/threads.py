@@ -88,10 +88,15 @@ class Workers(Generic[T]):
 
     def _run(self) -> None:
         try:
-            piece = self._next_piece()
+            piece = self._wait_for_piece()
             while piece is not None:
                 self._work(piece)
-                piece = self._next_piece(has_worked=True)
+                try:
+                    # Without the lock: threads that work on short pieces would wait for each other.
+                    # Pieces that are left have a thread on its way already.
+                    piece = self._pieces.popleft()
+                except IndexError:
+                    piece = self._wait_for_piece(has_worked=True)
         finally:
             with self._lock:
                 self._threads.discard(threading.current_thread())
@@ -102,18 +107,19 @@ class Workers(Generic[T]):
             self._is_coming = True
             self._changed.notify()
 
-    def _next_piece(self, *, has_worked: bool = False) -> T | None:
+    def _wait_for_piece(self, *, has_worked: bool = False) -> T | None:
         """Wait for a piece. None if this thread is to end."""
         with self._lock:
             self._waiting += has_worked
-            while not self._pieces and not self._is_closed and self._waiting <= _MOST_WAITING:
+            piece = self._pop()
+            while piece is None and not self._is_closed and self._waiting <= _MOST_WAITING:
                 self._sleeping += 1
                 self._changed.wait()
                 self._is_coming = False
+                piece = self._pop()
             self._waiting -= 1
-            if not self._pieces:
+            if piece is None:
                 return None
-            piece = self._pieces.popleft()
             if self._pieces:
                 self._wake_one()
             if not self._waiting:
@@ -121,3 +127,9 @@ class Workers(Generic[T]):
                 with suppress(RuntimeError):
                     self._start_thread()
             return piece
+
+    def _pop(self) -> T | None:
+        try:
+            return self._pieces.popleft()
+        except IndexError:
+            return None
