@@ -126,6 +126,8 @@ class Loop:
         Raises DatabaseGone if the database file was deleted, replaced or emptied, and SchemaTooNew
         if a newer edgecron has upgraded it.
         """
+        with suppress(*_OUTLIVED):  # The first step tries again, and reports what is wrong.
+            self._engine.register()  # Whoever reads the report finds this engine.
         self._report(EventKind.ENGINE_STARTED)
         for copy in self._copies:
             path = None if copy.path is None else str(copy.path)

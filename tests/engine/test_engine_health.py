@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from edgecron.base.clock import SystemClock
 from edgecron.base.paths import state_dir
 from edgecron.client import Client
 from edgecron.client.engine_health import EngineHealth, EngineState, find_holder, holds_open
+from edgecron.engine.events import Event, EventKind
+from edgecron.engine.host import EngineHost
 from edgecron.engine.state_folder import count_unheard, engine_lock_path, ring_engine
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
@@ -231,3 +234,20 @@ def test_the_holder_of_a_lock_is_told_by_what_it_has_open(client: Client, stack:
     assert not holds_open(os.getpid(), lock)
     assert not holds_open(stuck.process.pid, lock.with_name("missing"))
     assert not holds_open(2**22 + 1, lock)
+
+
+def test_an_engine_that_reports_its_start_is_found(client: Client, stack: ExitStack) -> None:
+    found: list[EngineState] = []
+
+    def report(event: Event) -> None:
+        if event.kind is EventKind.ENGINE_STARTED:
+            found.extend(client.engines())
+            host.loop.stop()
+
+    host = EngineHost(client.path, clock=SystemClock(), report=report)
+    stack.callback(host.close)
+    host.loop.run()
+
+    [state] = found
+    assert state.is_alive
+    assert state.info.pid == os.getpid()
