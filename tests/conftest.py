@@ -155,10 +155,17 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server for all tests of a process, with a database for each."""
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of a process."""
     need_postgres()
     from tests.support.postgres import private_server  # its driver is an extra
 
     with private_server() as server:
         yield server
+
+
+@pytest.fixture
+def postgres(postgres_server: PostgresServer) -> Iterator[PostgresServer]:
+    """The same server; the databases that the test creates on it are dropped at its end."""
+    yield postgres_server
+    postgres_server.drop_databases()
