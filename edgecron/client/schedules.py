@@ -299,3 +299,10 @@ class Schedules(OpenDatabase):
                     needing.add(one)
         following = {one for one, upstream in self.store.find_upstreams() if upstream == name}
         return sorted((needing | following) - {name})
+
+
+class FirstLines(Schedules):
+    """Read the first lines of the timeline, which shows no times: they are as written."""
+
+    def first_schedule_lines(self, limit: int) -> list[ScheduleLine]:
+        return find_first_lines(self.store, limit=limit, describes=False)

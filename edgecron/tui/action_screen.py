@@ -9,12 +9,12 @@ from textual.binding import BindingType
 from textual.screen import ScreenResultType
 
 from edgecron.base.errors import NotFound
-from edgecron.client.protocol import Client
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_rows import Targets
 from edgecron.tui.queries import QueryScreen
 
 if TYPE_CHECKING:
+    from edgecron.client.protocol import Client
     from edgecron.model.schedule import Schedule
 
     _Opened = tuple[Schedule | None, Mapping[str, object]]

@@ -22,7 +22,6 @@ from edgecron.base.errors import EdgecronError
 from edgecron.base.paths import Location
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.client.protocol import Client
 from edgecron.model.choices import Alert
 from edgecron.tui.database_app import DatabaseApp, Overview
 from edgecron.tui.home import HomeScreen
@@ -39,6 +38,7 @@ from edgecron.tui.themes import DARK, THEMES
 from edgecron.views.phrases import folded, status_words
 
 if TYPE_CHECKING:
+    from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
     from edgecron.tui.own_engine import OwnEngine
 
@@ -194,6 +194,13 @@ class Dashboard(DatabaseApp):
         }
         self.theme_variables = made | found
         return self.theme_variables
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Apply the theme. Before there is a screen, only note it: it parses the rules anyway."""
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            self.stylesheet.set_variables(self.get_css_variables())
 
     def on_load(self) -> None:
         self.start_threads()

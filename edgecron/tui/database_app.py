@@ -18,7 +18,6 @@ from edgecron.base.errors import DatabaseBusy, DatabaseGone, EdgecronError, NotF
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple
-from edgecron.client.protocol import Client
 from edgecron.tui.database_thread import DatabaseThread
 from edgecron.tui.early_keys import TypedAheadApp
 from edgecron.tui.keys import DEFAULT_LABELS
@@ -26,6 +25,7 @@ from edgecron.tui.themes import set_no_color
 from edgecron.views.phrases import error_words
 
 if TYPE_CHECKING:
+    from edgecron.client.protocol import Client
     from edgecron.model.choices import HealthState
     from edgecron.model.run import Execution
 

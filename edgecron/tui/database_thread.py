@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.errors import DatabaseUnusable, EdgecronError, QueryInterrupted, Unreadable
 from edgecron.base.values import NamedTuple
-from edgecron.client.protocol import Client
+
+if TYPE_CHECKING:
+    from edgecron.client.protocol import Client
 
 T = TypeVar("T")
 Deliver = Callable[[Callable[[], None]], None]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 from math import log
-from statistics import median_low
 
 from edgecron.tui.text_line import Span
 from edgecron.tui.themes import STATUS_GLYPHS
@@ -37,12 +36,17 @@ def sparkline(recent: Sequence[tuple[str, int | None]], width: int) -> tuple[tup
     """
     shown = recent[: max(width, 0)]
     known = [ms for status, ms in shown if ms is not None and _STYLES.get(status) is not FAILED]
-    usual_ms = max(median_low(known), 1) if known else 1
+    usual_ms = max(_median(known), 1) if known else 1
     line = [(" ", OTHER)] * (width - len(shown))
     for status, ms in reversed(shown):
         style = _STYLES.get(status, OTHER)
         line.append((FAILED_BAR if style is FAILED else _bar(ms, usual_ms), style))
     return tuple(line)
+
+
+def _median(durations: Sequence[int]) -> int:
+    # `statistics` would take a millisecond of the first paint.
+    return sorted(durations)[(len(durations) - 1) // 2]
 
 
 def _bar(duration_ms: int | None, usual_ms: int) -> str:
@@ -95,7 +99,7 @@ def scale_words(recent: Sequence[tuple[str, int | None]]) -> str:
     known = [ms for _, ms in recent if ms is not None]
     if not known:
         return ""
-    parts = (("min", min(known)), ("median", median_low(known)), ("max", max(known)))
+    parts = (("min", min(known)), ("median", _median(known)), ("max", max(known)))
     return "  ".join(f"{name} {column_duration(ms)}" for name, ms in parts)
 
 
@@ -117,7 +121,7 @@ class _Scale:
         """Return durations by the line where their bars end, 1 at the bottom."""
         found: dict[int, str] = {}
         # The shortest and the longest replace a median on the same line.
-        for ms in (median_low(durations), min(durations), max(durations)):
+        for ms in (_median(durations), min(durations), max(durations)):
             found[max(1, min(rows, -(-self.height(ms) // _STEPS)))] = column_duration(ms)
         return found
 

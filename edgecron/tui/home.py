@@ -134,6 +134,8 @@ class HomeScreen(StartScreen[None]):
         others = [self._make_pane(name) for name in _PANES if name != _FIRST]
         self._added = self.query_one("#panes").mount_all(others, before="#tail")
         await self._added
+        if not self.query("#schedules"):
+            return  # The application ended meanwhile.
         self._has_lists = True
         self._show_order(self.schedules)
         self._show_order(self.upcoming)

@@ -12,7 +12,6 @@ from textual.binding import BindingType
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import to_ms
-from edgecron.client.protocol import Client
 from edgecron.model.listing import Lane, RunCell, ScheduleLine, SortBy
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_rows import GAP, Column, Line
@@ -24,6 +23,7 @@ from edgecron.views import timeline
 from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
+    from edgecron.client.protocol import Client
     from edgecron.planning.forecast import UpcomingFire
 
 _BESIDE = 20  # lanes read beside the visible ones

@@ -14,7 +14,6 @@ from textual.screen import Screen, ScreenResultType
 from textual.widget import Widget
 
 from edgecron.base.errors import NotFound
-from edgecron.client.protocol import Client
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_rows import Source, Targets
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from textual.timer import Timer
 
+    from edgecron.client.protocol import Client
     from edgecron.model.filters import Filter
 
 T = TypeVar("T")

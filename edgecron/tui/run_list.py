@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.client.protocol import Client
 from edgecron.model.choices import ACTIVE
 from edgecron.model.filters import RunQuestion
 from edgecron.model.listing import MOST_SORTED, RunBounds, RunPage, RunSort
@@ -29,6 +28,7 @@ from edgecron.views.phrases import note_words, percent_words, took_ms, unreadabl
 from edgecron.views.times import column_duration, near_time
 
 if TYPE_CHECKING:
+    from edgecron.client.protocol import Client
     from edgecron.model.filters import Filter
     from edgecron.model.run import Execution
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
 from edgecron.base.zones import LOCAL, local_zone_name
-from edgecron.client.protocol import Client
 from edgecron.model.choices import Status
 from edgecron.model.listing import (
     Idle,
@@ -32,11 +31,11 @@ from edgecron.views.phrases import PROBLEM, WARNING, is_overdue
 from edgecron.views.times import near_time, short_distance
 
 if TYPE_CHECKING:
+    from edgecron.client.protocol import Client
     from edgecron.model.filters import Filter
 
     _Found = tuple[array[int], list[ScheduleLine]]
 
-_FIRST = 60  # lines read at first: as many as most terminals have room for
 _BESIDE = 40  # lines read beside the visible ones
 _NEAR = 12  # a missing line this near to the visible ones is read
 _MOST_KEPT = 1000
@@ -85,7 +84,8 @@ class ScheduleSource(DatabaseSource["_Found"]):
         super().__init__(screen, changed=changed)
         self.keys: array[int] = array("q")
         self._lines: dict[int, ScheduleLine] = {}
-        self._seen = range(_FIRST)
+        self._first = screen.app.size.height  # lines read at first
+        self._seen = range(self._first)
         self._is_begun = False
         self.sort = SortBy.NAME
         self.is_descending = False
@@ -105,7 +105,8 @@ class ScheduleSource(DatabaseSource["_Found"]):
         """
         is_plain = self.sort is SortBy.NAME and not self.is_descending and self.filter is None
         if is_plain and not self._is_begun:
-            self._query.ask(_find_first, self._begin)
+            limit = self._first
+            self._query.ask(lambda client: _find_first(client, limit), self._begin)
         else:
             self._read_order()
 
@@ -115,7 +116,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
             self.keys = keys
             self._take(lines)
         self._is_begun = True
-        if len(lines) == _FIRST:
+        if len(lines) == self._first:
             self._query.skip_wait()
             self._screen.call_after_refresh(self.read)  # The first lines are drawn first.
 
@@ -202,8 +203,8 @@ class ScheduleSource(DatabaseSource["_Found"]):
         )
 
 
-def _find_first(client: Client) -> _Found:
-    lines = client.first_schedule_lines(_FIRST)
+def _find_first(client: Client, limit: int) -> _Found:
+    lines = client.first_schedule_lines(limit)
     return array("q", (line.id for line in lines)), lines
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.client.protocol import Client
 from edgecron.model.choices import HealthState
 from edgecron.tui.database_app import DatabaseApp, Engines, Overview
 from edgecron.tui.keys import actions_of, key_words
@@ -29,11 +28,10 @@ from edgecron.views.phrases import (
     job_words,
     size_words,
 )
-from edgecron.views.run_words import run_sentence
-from edgecron.views.schedule_health import STATE_WORDS
 from edgecron.views.times import short_distance
 
 if TYPE_CHECKING:
+    from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
 
 
@@ -119,6 +117,9 @@ def status_parts(
 
 
 def _health_parts(counts: Mapping[HealthState, int]) -> list[Part]:
+    # Loaded when needed: the first lines are drawn before the counts are read.
+    from edgecron.views.schedule_health import STATE_WORDS
+
     return [
         (
             (
@@ -295,6 +296,8 @@ def schedule_detail(client: Client, name: str) -> tuple[Span, ...]:
 
 def run_detail(run: Execution, *, zone: tzinfo, now: datetime) -> tuple[Span, ...]:
     """Describe why a run ran and how it ended, or why it did not run."""
+    from edgecron.views.run_words import run_sentence  # See `_health_parts`.
+
     return ((clean(run_sentence(run, zone=zone, now=now)), ""),)
 
 

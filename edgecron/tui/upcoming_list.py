@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.safetext import clean
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
-from edgecron.client.protocol import Client
 from edgecron.model.listing import SortBy
 from edgecron.tui.durations import BARS
 from edgecron.tui.list_rows import Column, Line, Targets
@@ -23,6 +22,7 @@ from edgecron.views.phrases import is_overdue, moved_words
 from edgecron.views.times import near_time, short_distance
 
 if TYPE_CHECKING:
+    from edgecron.client.protocol import Client
     from edgecron.model.filters import Filter
     from edgecron.planning.forecast import UpcomingFire
 

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta, tzinfo
 from math import ceil, log1p
 from typing import TYPE_CHECKING, Any
 
-from edgecron.client.protocol import Client
 from edgecron.tui.text_line import Span, TextLine
 
 if TYPE_CHECKING:
+    from edgecron.client.protocol import Client
     from edgecron.tui.queries import QueryScreen
     from edgecron.views.busy import WeekHeat
 

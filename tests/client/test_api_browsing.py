@@ -13,6 +13,7 @@ import pytest
 from edgecron.base.errors import QueryInterrupted, Unreadable
 from edgecron.base.units import to_ms
 from edgecron.client import Client
+from edgecron.client.schedules import FirstLines
 from edgecron.model.choices import Overlap, Status
 from edgecron.model.filters import parse_filter
 from edgecron.model.listing import (
@@ -215,6 +216,17 @@ def test_the_first_lines_are_those_of_the_order_by_name(client: Client) -> None:
 
     assert lines == client.schedule_lines(client.schedule_order()[:2])
     assert [line.standing.name for line in lines] == ["b", "c"]
+
+
+def test_the_first_lines_of_the_timeline_have_their_times_as_written(client: Client) -> None:
+    client.add(make_spec("b", "0 3 * * *"))
+    described = client.first_schedule_lines(9)
+
+    with FirstLines(client.path, clock=client.clock, must_exist=True) as reader:
+        lines = reader.first_schedule_lines(9)
+
+    assert [line.when for line in described] == ["03:00 every day"]
+    assert lines == [described[0]._replace(when="0 3 * * *")]
 
 
 @pytest.mark.failure(66)

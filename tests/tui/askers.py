@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
+from textual.geometry import Size
+
 from edgecron.client import Client
 from tests.support.clock import FakeClock
 
@@ -17,6 +19,7 @@ class AtOnce:
         self.clock = clock
         self.now = clock.now
         self.zone = ZoneInfo("UTC")
+        self.size = Size(80, 24)
         self.asked = 0
         self._client = client
 

@@ -271,9 +271,15 @@ def find_lines(database: Connection, ids: Sequence[int]) -> list[ScheduleLine]:
     return [lines[each] for each in ids if each in lines]
 
 
-def find_first_lines(database: Connection, *, limit: int) -> list[ScheduleLine]:
-    """The lines of the first schedules by name."""
-    return _lines(database, f"{_EXISTING} ORDER BY name LIMIT :limit", {"limit": limit})
+def find_first_lines(
+    database: Connection, *, limit: int, describes: bool = True
+) -> list[ScheduleLine]:
+    """Return the lines of the first schedules by name.
+
+    If not `describes`, their times are as written: to describe them, a process loads triggers.
+    """
+    rest = f"{_EXISTING} ORDER BY name LIMIT :limit"
+    return _lines(database, rest, {"limit": limit}, describes=describes)
 
 
 def find_order(database: Connection, sort: SortBy, *, is_descending: bool) -> array[int]:
@@ -323,18 +329,23 @@ def find_nearest_names(
     return [name for _, name in nsmallest(limit, ranked)]
 
 
-def _lines(database: Connection, rest: str, params: Params) -> list[ScheduleLine]:
-    return [_line_of(database, row) for row in read_rows(database, _LINE, rest, params)]
+def _lines(
+    database: Connection, rest: str, params: Params, *, describes: bool = True
+) -> list[ScheduleLine]:
+    rows = read_rows(database, _LINE, rest, params)
+    return [_line_of(database, row, describes=describes) for row in rows]
 
 
-def _line_of(database: Connection, row: tuple[Any, ...]) -> ScheduleLine:
-    from edgecron.planning.times import when_words  # A list without these loads no triggers.
+def _line_of(database: Connection, row: tuple[Any, ...], *, describes: bool) -> ScheduleLine:
+    standing, words = shown_standing(row[6:]), ""
+    if describes:
+        from edgecron.planning.times import when_words  # A list without these loads no triggers.
 
-    standing = shown_standing(row[6:])
+        words = when_words(row[5])
     return ScheduleLine(
         id=row[0],
         standing=standing,
-        when=when_words(row[5]) or ", ".join(standing.triggers),
+        when=words or ", ".join(standing.triggers),
         timezone=row[1],
         group=row[2],
         recent=_find_recent(database, row[0]),

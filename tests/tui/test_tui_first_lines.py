@@ -1,0 +1,103 @@
+"""What the dashboard shows first, and what is read and added after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from queue import Queue
+from threading import Event
+from typing import cast
+
+import pytest
+
+from edgecron.base.errors import NotFound
+from edgecron.client import Client
+from edgecron.client.protocol import Client as AnyClient
+from edgecron.client.schedules import FirstLines
+from edgecron.tui.app import OwnMachine
+from edgecron.tui.database_thread import DatabaseThread
+from tests.support.scene import Scene
+from tests.support.specs import make_spec
+from tests.tui.pilot import Seen, look_at
+
+BOUND_S = 20.0
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_light_client_answers_only_the_first_question(tmp_path: Path, is_there: bool) -> None:
+    path = tmp_path / "edge.db"
+    if is_there:
+        Client(path).add(make_spec("backup"))
+    delivered: Queue[Callable[[], None]] = Queue()
+    told: list[object] = []
+    thread = DatabaseThread(
+        lambda: Client(path, must_exist=True),
+        first_opened=lambda: cast("AnyClient", FirstLines(path, must_exist=True)),
+        deliver=delivered.put,
+        name="test-reader",
+    )
+    thread.start()
+
+    def ask() -> object:
+        thread.ask("kind", lambda client: type(client), answer=told.append, refused=told.append)
+        while not told:
+            delivered.get(timeout=BOUND_S)()
+        return told.pop()
+
+    first = ask()
+    Client(path).add(make_spec("rotate"))
+    later = [ask(), ask()]
+    thread.close()
+
+    assert first is FirstLines if is_there else isinstance(first, NotFound)
+    assert later == [Client, Client]
+
+
+def test_times_are_described_though_the_first_lines_have_them_as_written(scene: Scene) -> None:
+    asked: list[FirstLines] = []
+
+    def first_opened() -> AnyClient:
+        asked.append(FirstLines(scene.path, clock=scene.clock, must_exist=True))
+        return cast("AnyClient", asked[0])
+
+    async def story(seen: Seen) -> None:
+        assert "backup" in seen.text()
+        await seen.press("1")
+        assert "02:00 every day" in seen.text()
+
+    look_at(scene, story, machine=OwnMachine(scene.path, first_opened=first_opened))
+
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "words"),
+    [
+        ("1", "schedules", "02:00 every day"),
+        ("2", "upcoming", "sync-calendar"),
+        ("3", "runs", "success"),
+    ],
+)
+def test_a_list_can_be_opened_before_the_database_has_answered(
+    scene: Scene, key: str, name: str, words: str
+) -> None:
+    may_open = Event()
+
+    def first_opened() -> AnyClient:
+        assert may_open.wait(BOUND_S)
+        return Client(scene.path, clock=scene.clock, must_exist=True)
+
+    async def story(seen: Seen) -> None:
+        await seen.pilot.press(key)
+        await seen.until(lambda: seen.app.focused is not None and seen.app.focused.id == name)
+        assert words not in seen.text()
+        may_open.set()
+        await seen.settle()
+        assert words in seen.text()
+
+    look_at(
+        scene,
+        story,
+        is_readable=False,
+        machine=OwnMachine(scene.path, first_opened=first_opened),
+    )
