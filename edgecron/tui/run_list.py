@@ -92,6 +92,8 @@ class RunSource(DatabaseSource["_Found"]):
         self._first = 0  # the index of the first row of the window
         self._count = 0
         self._is_newest = self._is_oldest = False  # does the window reach this end
+        self._newest: list[Execution] = []  # the rows of each end, as they were last shown
+        self._oldest: list[Execution] = []
         self._bounds = RunBounds(0, 0)
         self._question = RunQuestion()
         self._version = 0  # of the window
@@ -138,6 +140,7 @@ class RunSource(DatabaseSource["_Found"]):
     def _outdate(self) -> None:
         """Keep the lines only until there are new ones."""
         self._unreadable.clear()
+        self._newest, self._oldest = [], []
         self._is_outdated = True
         self._version += 1
         self._screen.interrupt(_PAGES)
@@ -224,7 +227,7 @@ class RunSource(DatabaseSource["_Found"]):
             return
         end = self._first + len(self._rows)
         if last < self._first - _PAGE or first > end + _PAGE:
-            self._jump(first)
+            self._jump(first, last)
         elif last + _BESIDE > end and not self._is_oldest:
             self._ask_page(self._page(before_id=self._rows[-1].id), self._append)
         elif first - _BESIDE < self._first and not self._is_newest:
@@ -262,8 +265,25 @@ class RunSource(DatabaseSource["_Found"]):
         self._is_newest = page.before_id is None or reaches_newest
         self._first = 0 if self._is_newest else max(1, first)
 
-    def _jump(self, index: int) -> None:
-        """Read rows around an index far from the window, by an estimated id."""
+    def _jump(self, index: int, last: int) -> None:
+        """Show rows far from the window: those of an end as they were, until they are read again.
+
+        Elsewhere, read rows around the index, by an estimated id.
+        """
+        if self._is_newest:
+            self._newest = self._rows[:_PAGE]
+        if self._is_oldest:
+            self._oldest = self._rows[1 - _PAGE :]  # fewer than a page: nothing is older
+        oldest_at = self._count - len(self._oldest)
+        is_newest, is_oldest = last <= len(self._newest), oldest_at <= index < self._count
+        if is_newest or is_oldest:
+            self._rows = list(self._newest if is_newest else self._oldest)
+            self._first = 0 if is_newest else oldest_at
+            self._is_newest, self._is_oldest = is_newest, is_oldest
+            self._version += 1
+            self._query.skip_wait()
+            self.read()
+            return
         span = self._bounds.last_id - self._bounds.first_id
         share = index / max(1, self._count - 1)
         page = self._page(before_id=self._bounds.last_id - round(span * share) + _BESIDE)

@@ -129,6 +129,52 @@ def test_a_jump_to_the_end_shows_the_oldest_as_the_last_line(source: RunSource) 
     assert id_at(source, source.count - 1) == 1
 
 
+def test_an_end_that_was_seen_is_shown_without_a_wait_and_read_again(
+    database: Path, tmp_path: Path
+) -> None:
+    copied = tmp_path / "copy.db"
+    with Client(database) as client:
+        client.backup(copied)
+    clock = FakeClock()
+    with Client(copied, clock=clock) as client:
+        screen = InTurn(client, clock)
+        source = RunSource(
+            screen,  # type: ignore[arg-type]
+            changed=lambda: None,
+        )
+        source.read()
+        screen.answer_next()
+        last = source.count - 1
+        source.want(last - 20, last + 1)
+        screen.answer_next()
+        connection = apsw.Connection(str(copied))
+        connection.execute("DELETE FROM executions WHERE id IN (1, ?)", (COUNT,))
+        connection.close()
+
+        source.want(0, 20)
+        assert id_at(source, 0) == COUNT
+        screen.answer_next()
+        assert id_at(source, 0) == COUNT - 1
+
+        last = source.count - 1
+        source.want(last - 20, last + 1)
+        assert id_at(source, last) == 1
+        screen.answer_next()
+        assert not screen.waiting
+        assert [id_at(source, source.count - up) for up in range(1, 21)] == list(range(2, 22))
+
+
+def test_a_filter_forgets_the_ends_that_were_seen(source: RunSource, screen: AtOnce) -> None:
+    last = source.count - 1
+    source.want(last - 20, last + 1)
+    source.filter_by(parse_filter("status:failed"))
+
+    walk(source, range(source.count))
+    source.want(0, 20)
+
+    assert id_at(source, 0) == COUNT
+
+
 def test_after_a_jump_to_the_end_going_up_reaches_the_newest_as_the_first_line(
     source: RunSource,
 ) -> None:
