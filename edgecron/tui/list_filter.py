@@ -201,6 +201,8 @@ class FilterLine(Horizontal):
         is_same = (wanted and wanted.terms) == (self._source.filter and self._source.filter.terms)
         if not is_same:
             self._is_searching = True
-            self._view.empty = self._empty if wanted is None else "nothing matches"
+            key = self.app.label("back")
+            nothing = f"nothing matches: {key} removes the filter" if key else "nothing matches"
+            self._view.empty = self._empty if wanted is None else nothing
             self._source.filter_by(wanted)
         self.show()

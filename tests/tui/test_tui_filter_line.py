@@ -146,8 +146,8 @@ def test_runs_and_what_is_to_come_are_filtered_by_name(client: Client, clock: Fa
         await seen.press("3")
         await filtered(seen, "rep")
         await seen.until(lambda: "0 matches" in seen.text())
-        assert "nothing matches" in seen.text()
-        await seen.press("escape")
+        assert "nothing matches: esc removes the filter" in seen.text()
+        await seen.press("enter", "escape")
         assert names_shown(seen) == ["beta"]
 
         await seen.press("2")
