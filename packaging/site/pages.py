@@ -144,11 +144,10 @@ def topic_page(name: str, summary: str, group: str) -> Page:
     heading = f"{summary[0].upper()}{summary[1:]}"
     body = rendered(f"# {heading}\n{rest}")
     if group == MOVING:
-        start = (
-            '<p class="start">Try it first: <code>pipx install edgecron &amp;&amp; edgecron demo'
-        )
         body += (
-            f'{start}</code>. <a href="quickstart.html">Five minutes to a first schedule</a></p>\n'
+            '<p class="start">Try it first: <a href="install.html">install edgecron</a>, then run '
+            "<code>edgecron demo</code>. "
+            '<a href="quickstart.html">Five minutes to a first schedule</a></p>\n'
         )
     return Page(name=name, title=heading, about=f"{heading}: edgecron", group=group, body=body)
 
