@@ -43,7 +43,10 @@ def children_of(pid: int) -> list[int]:
 
 @as_root
 @pytest.mark.needs("unshare", "nsenter")
-def test_process_1_reaps_what_others_leave_and_ends_as_the_engine_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+def test_process_1_reaps_what_others_leave_and_ends_as_the_engine_does(
+    tmp_path: Path, end: signal.Signals
+) -> None:
     database = tmp_path / "edgecron.db"
     with Client(database) as client:
         client.add(make_spec("job", "0 2 * * *"))
@@ -62,7 +65,7 @@ def test_process_1_reaps_what_others_leave_and_ends_as_the_engine_does(tmp_path:
             assert orphan.exists()
         # Its stdin is closed: the process ends now, after its parent.
         wait_until(lambda: not orphan.exists(), lambda: (orphan / "status").read_text())
-        os.kill(first, signal.SIGTERM)
+        os.kill(first, end)
 
         assert process.wait() == 0
     with Client(database) as client:
