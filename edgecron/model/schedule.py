@@ -177,14 +177,12 @@ class Schedule:
 class Imported:
     """A schedule that was imported from a crontab, and an imprint of its line.
 
-    If an older version imported it, `source` and `imprint` are None, and `spec` is the definition
-    by the line. The schedule might be removed.
+    The schedule might be removed.
     """
 
     schedule_id: int
-    source: str | None
-    imprint: str | None
-    spec: ScheduleSpec | None = None
+    source: str
+    imprint: str
 
 
 # Changes: what was done, by whom, from where, and what differs since.
