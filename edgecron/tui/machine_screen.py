@@ -1,4 +1,4 @@
-"""The machine's other schedules: what cron, systemd and launchd run when. Read-only."""
+"""The machine's other schedules: what cron and systemd run when. Read-only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from edgecron.client.machine_scan import (
     TimedJob,
     failure_words,
     find_starts,
-    pile_up_words,
     read_timeline,
 )
 from edgecron.triggers import parse_trigger
@@ -32,7 +31,6 @@ from edgecron.views.phrases import count_words
 from edgecron.views.times import full_time, near_time, short_distance
 
 _LONGEST_S = 60.0
-_MOST_PILE_UPS = 2  # of a job
 _READ_AGAIN = timedelta(minutes=1)
 _COLUMNS = (
     Column("IN", 10, 11),
@@ -102,7 +100,7 @@ def _source_words(one: TimedJob) -> str:
     return job.source if job.line is None else f"{job.source}:{job.line}"
 
 
-def job_rows(one: TimedJob, found: MachineTimeline, *, zone: tzinfo, now: datetime) -> list[Row]:
+def job_rows(one: TimedJob, *, zone: tzinfo, now: datetime) -> list[Row]:
     """Return the facts of a job: whether it can be adopted first, then its times."""
     job = one.job
     rows: list[Row] = [Title(clean(job.name))]
@@ -125,10 +123,6 @@ def job_rows(one: TimedJob, found: MachineTimeline, *, zone: tzinfo, now: dateti
     if one.failure is not None:
         rows.append(Fact("failed", failure_words(one.failure, zone=zone, now=now), "bad"))
     rows += [Fact("to know", note, "warn") for note in job.notes]
-    rows += [
-        Fact("same minute", pile_up_words(pile_up, zone=zone), "warn")
-        for pile_up in [one for one in found.pile_ups if job.name in one.names][:_MOST_PILE_UPS]
-    ]
     return rows
 
 
@@ -169,7 +163,7 @@ class MachineScreen(FactsScreen):
 
     def make_list(self) -> LineView:
         self._source = _JobSource(zone=self.app.zone)
-        empty = "no jobs of cron, systemd or launchd were found"
+        empty = "no jobs of cron or systemd were found"
         return LineView(self._source, _COLUMNS, id="machine", empty=empty)
 
     def compose_below(self) -> Sequence[Widget]:
@@ -226,13 +220,9 @@ class MachineScreen(FactsScreen):
         if found is None or not found.jobs:
             return []
         zone, now = self.app.zone, self.app.now()
-        rows = job_rows(self._source.rows[view.cursor], found, zone=zone, now=now)
-        if found.pile_ups or found.unread:
+        rows = job_rows(self._source.rows[view.cursor], zone=zone, now=now)
+        if found.unread:
             rows.append(Title("This machine"))
-        rows += [
-            Fact("" if number else "same minute", pile_up_words(one, zone=zone))
-            for number, one in enumerate(found.pile_ups)
-        ]
         rows += [
             Fact("" if number else "not read", text, "warn")
             for number, text in enumerate(found.unread)
