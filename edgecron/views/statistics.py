@@ -1,4 +1,4 @@
-"""Sum up the runs of schedules in a span of time. Pure."""
+"""Count the ended runs of schedules in a span of time: sums, durations, delays. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes, what ran, what it printed, and running now."""
+"""Upcoming runs, past runs and their output, and a manual run."""
 
 from __future__ import annotations
 

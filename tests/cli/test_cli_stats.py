@@ -1,4 +1,4 @@
-"""stats: how it goes, counted over a span of time at a cost that does not grow with the history."""
+"""stats: counts, durations and delays of the runs in a span of time, at a bounded cost."""
 
 from __future__ import annotations
 
