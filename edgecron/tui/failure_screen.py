@@ -212,12 +212,10 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
 
     def on_resize(self) -> None:
         self.query_one(OutputTail).place()
-        self._read_tail()
 
     def action_tail(self) -> None:
         """Show or hide the output of the newest run of the group under the cursor."""
         self.query_one(OutputTail).switch()
-        self._read_tail()
 
     def _read_tail(self) -> None:
         groups, cursor = self._source.rows, self.query_one(LineView).cursor

@@ -305,7 +305,6 @@ class HomeScreen(StartScreen[None]):
     def action_tail(self) -> None:
         """Show or hide the output of the line under the cursor."""
         self.query_one(OutputTail).switch()
-        self._read_tail()
 
     def _read_tail(self) -> None:
         line, source = self.current_view().current(), self.current_source()

@@ -121,7 +121,10 @@ class OutputTail(Vertical):
             # The days below the upcoming runs need the room, unless the panes are side by side.
             is_free = size.width >= _BESIDE or not self.screen.has_class("-upcoming")
             is_shown = size.height >= _ROWS and is_free
+        is_new = is_shown and not self.screen.has_class("-tail")
         self.screen.set_class(is_shown, "-tail")
+        if is_new and (self._target is not None or self._is_wanted):
+            self._read()
 
     def switch(self) -> None:
         """Show it if it is hidden, else hide it."""

@@ -140,12 +140,10 @@ class ScheduleScreen(EditScreen[None]):
     def on_resize(self) -> None:
         self.query_one(Banner).show_trouble()
         self.query_one(OutputTail).place()
-        self._read_tail()
 
     def action_tail(self) -> None:
         """Show or hide the output of the run under the cursor."""
         self.query_one(OutputTail).switch()
-        self._read_tail()
 
     def on_line_view_moved(self) -> None:
         self._read_tail()

@@ -84,6 +84,7 @@ def test_in_a_small_terminal_the_output_is_hidden_first(scene: Scene) -> None:
         assert not is_shown(seen)
         await seen.resize((120, 36))
         assert is_shown(seen)
+        assert "backup-home  run 975  ✓ success" in seen.text()
 
     watch(story, scene.path, scene.clock, size=(80, 24))
 
