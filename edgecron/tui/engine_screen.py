@@ -11,7 +11,7 @@ from edgecron.client.protocol import Client
 from edgecron.tui.list_rows import Column, Line, Source
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen
-from edgecron.tui.text_line import Fact, Row, TextLine, Title
+from edgecron.tui.text_line import Fact, Row, Title
 from edgecron.views.phrases import count_words, size_words
 from edgecron.views.times import distance, near_time, short_distance
 
@@ -124,7 +124,7 @@ class EngineScreen(FactsScreen):
         running = sum(one.running or 0 for one in found)
         words = f"{count_words(len(found), 'engine')} on {count_words(machines, 'machine')}"
         words += f", {count_words(running, 'run')} running"
-        self.query_one("#status", TextLine).show([(f" {words}", "dim")])
+        self.show_summary((words, "dim"))
         self.show_facts()
 
     def rows(self) -> list[Row]:

@@ -24,7 +24,7 @@ from edgecron.tui.list_rows import Column, Line, Targets
 from edgecron.tui.list_view import LineView
 from edgecron.tui.output_tail import OutputTail
 from edgecron.tui.queries import FactsScreen, RowSource, ThrottledQuery
-from edgecron.tui.text_line import Fact, Row, TextLine, Title
+from edgecron.tui.text_line import Fact, Row, Title
 from edgecron.views.phrases import count_words, failure_words, named_words
 from edgecron.views.run_words import run_sentence
 from edgecron.views.times import local_time, near_time
@@ -35,12 +35,12 @@ _FAILED = (Status.FAILED, Status.INTERRUPTED)
 _MOST_LISTED = 12  # schedules in a question
 _NUMBER = re.compile(r"\d+")
 _COLUMNS = (
-    Column("SCHEDULE", 12, 28, share=2),
+    Column("SCHEDULE", 20, 28, share=2),
     Column("FAILURES", 8, 8, is_right=True),
     Column("NEWEST", 12, 12),
     Column("ERROR", 20, 60, share=3),
-    Column("SINCE", 12, 12, drop=1),
-    Column("RUN", 4, 9, drop=2, is_right=True),
+    Column("SINCE", 12, 12, drop=2),
+    Column("RUN", 4, 9, drop=1, is_right=True),
 )
 
 
@@ -247,9 +247,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
         marked = len(self.query_one(LineView).marked)
         more = f"   ▌{marked:,} marked" if marked else ""
         lack = f"   {clean(found.lack)}" if found.lack else ""
-        self.query_one("#status", TextLine).show(
-            [(f" {words}", "dim"), (lack, "warn"), (more, "accent")]
-        )
+        self.show_summary((words, "dim"), (lack, "warn"), (more, "accent"))
 
     def on_line_view_marked(self) -> None:
         self._show_status()

@@ -18,7 +18,7 @@ from edgecron.tui.list_rows import Column, Line, Source
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen, ThrottledQuery
 from edgecron.tui.schedule_list import last_spans
-from edgecron.tui.text_line import Fact, Row, Span, TextLine, Title
+from edgecron.tui.text_line import Fact, Row, Span, Title
 from edgecron.tui.themes import STATE_GLYPHS
 from edgecron.views.phrases import PROBLEM, count_words
 
@@ -185,13 +185,13 @@ class _GraphSource(Source):
         self.nodes: Sequence[Node | str] = ()
         self.now: datetime | None = None
 
-    def show(self, name: str, graph: Graph, *, now: datetime) -> None:
+    def show(self, graph: Graph, *, now: datetime) -> None:
         """Show these trees."""
         self.now = now
         self.nodes = [
-            f"{name} waits for" if graph.upstream else f"{name} waits for no other schedule",
+            "waits for" if graph.upstream else "waits for nothing",
             *graph.upstream,
-            f"wait for {name}" if graph.downstream else f"no schedule waits for {name}",
+            "wait for this schedule" if graph.downstream else "nothing waits for it",
             *graph.downstream,
         ]
         self.keys = list(range(len(self.nodes)))
@@ -251,15 +251,15 @@ class GraphScreen(FactsScreen):
         self._query.ask(lambda client: read_graph(client, name), self._show)
 
     def _show(self, graph: Graph) -> None:
-        self._source.show(self._schedule, graph, now=self.app.now())
+        self._source.show(graph, now=self.app.now())
         self.query_one(LineView).source_changed()
         nodes = (*graph.upstream, *graph.downstream)
         blocked = sum(bool(node.blocked) for node in nodes)
         names = {node.name for node in nodes}
-        words = f" {count_words(len(names), 'schedule')}, {count_words(blocked, 'path')} blocked"
+        words = f"{count_words(len(names), 'schedule')}, {count_words(blocked, 'path')} blocked"
         cut = "" if graph.is_whole else f"; only {_MOST} schedules are shown"
         style = "bad" if blocked else "dim"
-        self.query_one("#status", TextLine).show([(f"{words}{cut}", style)])
+        self.show_summary((f"{words}{cut}", style))
         self.show_facts()
 
     def _node(self) -> Node | None:

@@ -25,7 +25,7 @@ from edgecron.triggers.words import describe
 from edgecron.tui.list_rows import Column, Line
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen, RowSource
-from edgecron.tui.text_line import Fact, Row, Span, TextLine, Title, pace_of, whole_parts
+from edgecron.tui.text_line import Fact, Row, Span, Title, pace_of, whole_parts
 from edgecron.tui.upcoming_list import UpcomingBar, UpcomingFires
 from edgecron.views.phrases import count_words
 from edgecron.views.times import full_time, near_time, short_distance
@@ -171,7 +171,7 @@ class MachineScreen(FactsScreen):
 
     def begin(self) -> None:
         self.show_title("other schedules of this machine")
-        self.query_one("#status", TextLine).show([(" reading crontabs and units ...", "dim")])
+        self.show_summary(("reading crontabs and units ...", "dim"))
         self._read()
 
     def _read(self) -> None:
@@ -192,8 +192,7 @@ class MachineScreen(FactsScreen):
         )
         self._source.show(found.jobs, now=self.app.now())
         self.query_one(LineView).source_changed()
-        line = self.query_one("#status", TextLine)
-        line.show([(" ", ""), *whole_parts(summary_parts(found), line.size.width - 2)])
+        self.show_summary(*whole_parts(summary_parts(found), self.size.width - 2))
         self.show_facts()
         self._tick()
 

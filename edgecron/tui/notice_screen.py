@@ -11,7 +11,7 @@ from edgecron.model.notices import Notice, NoticeStatus
 from edgecron.tui.list_rows import Column, Line
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen, RowSource, ThrottledQuery
-from edgecron.tui.text_line import Fact, Row, TextLine, Title
+from edgecron.tui.text_line import Fact, Row, Title
 from edgecron.views.notice_words import delivery_words, event_words, notice_title
 from edgecron.views.phrases import count_words
 from edgecron.views.times import local_time, near_time
@@ -125,7 +125,7 @@ class NoticeScreen(FactsScreen):
         self.query_one(LineView).source_changed()
         waiting = sum(one.due_ms is not None for one in found)
         shown = count_words(len(found), "notice")
-        self.query_one("#status", TextLine).show([(f" {shown}, {waiting} not sent yet", "dim")])
+        self.show_summary((f"{shown}, {waiting} not sent yet", "dim"))
         self.show_facts()
 
     def rows(self) -> list[Row]:

@@ -18,8 +18,8 @@ from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_rows import Source, Targets
 from edgecron.tui.list_view import LineView
-from edgecron.tui.status import KeyLine
-from edgecron.tui.text_line import Facts, Row, TextLine
+from edgecron.tui.status import KeyLine, StatusLine
+from edgecron.tui.text_line import Facts, Row, Span, TextLine
 
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
@@ -250,7 +250,8 @@ class FactsScreen(QueryScreen[None]):
     DEFAULT_CSS = """
     FactsScreen #parts { height: 1fr; }
     FactsScreen #facts { height: 9; margin-top: 1; }
-    FactsScreen.-low #facts { display: none; }
+    FactsScreen #summary { background: $surface; }
+    FactsScreen.-low #facts, FactsScreen.-low #status { display: none; }
     FactsScreen.-wide #parts { layout: grid; grid-size: 2 1; grid-columns: 5fr 3fr; }
     FactsScreen.-wide #facts { height: 1fr; margin: 0 0 0 1; }
     """
@@ -269,7 +270,7 @@ class FactsScreen(QueryScreen[None]):
         """Return the facts of the line under the cursor, and those of the whole list."""
 
     def compose_below(self) -> Sequence[Widget]:
-        """Return what stands between the list and the status line."""
+        """Return what stands between the list and its summary."""
         return ()
 
     def compose(self) -> ComposeResult:
@@ -278,7 +279,8 @@ class FactsScreen(QueryScreen[None]):
             yield self.make_list()
             yield Facts(id="facts")
         yield from self.compose_below()
-        yield TextLine(id="status")
+        yield TextLine(id="summary")
+        yield StatusLine()
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -295,6 +297,10 @@ class FactsScreen(QueryScreen[None]):
         self.query_one("#top", TextLine).show(
             [(" edgecron ", "bold"), (f" {words}", "dim")], right=[(note, "dim"), (" ", "")]
         )
+
+    def show_summary(self, *spans: Span) -> None:
+        """Show how much the whole list has, or how far its reading is."""
+        self.query_one("#summary", TextLine).show([(" ", ""), *spans])
 
     def show_facts(self) -> None:
         """Show the facts of the line under the cursor."""

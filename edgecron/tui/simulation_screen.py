@@ -16,7 +16,7 @@ from edgecron.tui.keys import bindings
 from edgecron.tui.list_rows import Column, Line, Source
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen
-from edgecron.tui.text_line import Cells, Fact, Row, Span, TextLine, Title
+from edgecron.tui.text_line import Cells, Fact, Row, Span, Title
 from edgecron.tui.week_view import CELLS, SHADE_STYLES, shade
 from edgecron.views.busy import busiest_words, sections
 from edgecron.views.phrases import count_words
@@ -266,13 +266,11 @@ class SimulationScreen(FactsScreen):
 
     def _show_progress(self, done_days: int) -> None:
         length = _BAR * done_days // self._days
-        self.query_one("#status", TextLine).show(
-            [
-                (" simulating ", ""),
-                ("█" * length, "accent"),
-                ("░" * (_BAR - length), "faint"),
-                (f" {done_days} of {self._days} days", "dim"),
-            ]
+        self.show_summary(
+            ("simulating ", ""),
+            ("█" * length, "accent"),
+            ("░" * (_BAR - length), "faint"),
+            (f" {done_days} of {self._days} days", "dim"),
         )
 
     def _show(self, found: Simulation, places: int | None, *, now: datetime) -> None:
@@ -280,12 +278,12 @@ class SimulationScreen(FactsScreen):
         self._source.show(find_days(found, now=now, zone=self.app.zone))
         self.query_one(LineView).source_changed()
         schedules = count_words(len(found.schedules), "schedule")
-        spans: list[Span] = [(f" {count_words(found.runs, 'run')} of {schedules}", "")]
+        spans: list[Span] = [(f"{count_words(found.runs, 'run')} of {schedules}", "")]
         if found.runs:
             spans.append((f"   at most {found.most_active:,} active", "dim"))
         if found.left_out:
             spans.append((f"   {len(found.left_out):,} not simulated", "warn"))
-        self.query_one("#status", TextLine).show(spans)
+        self.show_summary(*spans)
         self.show_facts()
 
     def rows(self) -> list[Row]:

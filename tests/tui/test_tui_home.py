@@ -169,3 +169,12 @@ def test_no_distance_is_promised_by_a_clock_that_can_not_be_trusted(scene: Scene
         assert re.findall(r"\bin \d+ (?:s|min|h|d)\b", text) == []
     assert "held" in seen_texts[0]
     assert "held" in seen_texts[1]
+
+
+@pytest.mark.parametrize("keys", [("5",), ("6",), ("7",), ("8",), ("1", "w"), ("1", "enter")])
+def test_every_screen_has_the_status_line(scene: Scene, keys: tuple[str, ...]) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press(*keys)
+        assert seen.lines()[-2].startswith(" ● 1 engine   ! 1 overdue   1 running")
+
+    look_at(scene, story, size=(80, 24))
