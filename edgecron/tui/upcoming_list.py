@@ -92,7 +92,7 @@ def bar_lines(
     """Return the next 24 hours as a bar, its labels with signs, and a note on the signs.
 
     Overdue fires count in the first cell. Fires after `known_until` were not read (None: all
-    were).
+    were); `…` stands for them.
     """
     axis = timeline.make_axis(timeline.DEFAULT_SPAN_S, width, around_ms=to_ms(now), eighths=0)
     counts = Counter(max(axis.cell_of(to_ms(fire.due_at)), 0) for fire in fires)
@@ -101,10 +101,12 @@ def bar_lines(
     signs = [*scale.changes, *timeline.pile_ups(fires, axis)]
     marks = {sign.cell: sign.letter for sign in reversed(signs)}
     bar: list[Span] = [(" ", "")]
+    known = [known_until is None or axis.begin(cell) <= known_until for cell in range(width)]
     for cell in range(width):
         count = counts[cell]
-        is_known = known_until is None or axis.begin(cell) <= known_until
-        letter = BARS[-(-count * len(BARS) // most) - 1] if count else "·" if is_known else " "
+        letter = BARS[-(-count * len(BARS) // most) - 1] if count else "·" if known[cell] else " "
+        if not known[cell] and known[cell - 1]:
+            letter = "…"
         bar.append((letter, "faint" if not count else "warn" if cell in marks else "accent"))
     below: list[Span] = [(" ", "")]
     for cell, letter in enumerate(timeline.label_letters(scale, width)):

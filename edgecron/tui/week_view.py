@@ -120,7 +120,7 @@ def week_lines(
     heat: WeekHeat, *, now: datetime, zone: tzinfo, width: int
 ) -> tuple[list[list[Span]], list[Span]]:
     """Return a line of hours for each day, as wide as they fit, and the legend."""
-    per_hour = max(1, (width - _DAY_WIDTH) // _HOURS)
+    begins = [hour * max(_HOURS, width - _DAY_WIDTH) // _HOURS for hour in range(_HOURS + 1)]
     current = now.astimezone(zone)
     # Leave out the current hour: only a part of it is to come.
     busy = [
@@ -131,7 +131,9 @@ def week_lines(
     ]
     least, most = min(busy, default=0), max(busy, default=0)
     legend = _legend(least, most, heat.frequent)
-    hours = "".join(f"{hour:<{6 * per_hour}}" for hour in range(0, _HOURS, 6)).rstrip()
+    hours = "".join(
+        f"{hour:<{begins[hour + 6] - begins[hour]}}" for hour in range(0, _HOURS, 6)
+    ).rstrip()
     room = width - 7 - len(hours)
     if sum(len(text) for text, _ in legend) > room:
         legend = _legend(least, most, 0)
@@ -141,11 +143,11 @@ def week_lines(
         is_today = day == current.date()
         spans: list[Span] = [(f" {day:%a} ", "bold" if is_today else "dim")]
         for hour, count in enumerate(counts):
-            depth = shade(count, least, most)
+            depth, cells = shade(count, least, most), begins[hour + 1] - begins[hour]
             if is_today and hour < current.hour:
-                spans.append((" " * per_hour, ""))
+                spans.append((" " * cells, ""))
             else:
-                spans.append((CELLS[depth] * per_hour, SHADE_STYLES[depth]))
+                spans.append((CELLS[depth] * cells, SHADE_STYLES[depth]))
         lines.append(spans)
     return lines, legend
 
@@ -154,6 +156,8 @@ def _legend(least: int, most: int, frequent: int) -> list[Span]:
     """Say how many runs an hour the shades mean, and how many schedules are not counted."""
     if not most:
         return []
-    words = f"{CELLS[2]}{most} /h" if least == most else f"{CELLS[1]}{least} {CELLS[-1]}{most} /h"
+    words = (
+        f"{CELLS[2]} {most} /h" if least == most else f"{CELLS[1]} {least} {CELLS[-1]} {most} /h"
+    )
     without = f", without {frequent} frequent" if frequent else ""
     return [(f"{words}{without} ", "dim")]

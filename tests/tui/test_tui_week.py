@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.tui.week_view import SHADES, shade
+from edgecron.tui.week_view import SHADES, shade, week_lines
+from edgecron.views.busy import WeekHeat
 
 
 def test_an_hour_without_any_has_no_shade() -> None:
@@ -44,3 +48,14 @@ def test_more_never_has_a_lighter_shade(one: int, other: int) -> None:
 
     assert shades == sorted(shades)
     assert set(shades) <= set(range(SHADES + 1))
+
+
+@pytest.mark.parametrize("width", [30, 57, 78, 119, 198])
+def test_the_hours_fill_the_width_whatever_it_is(width: int) -> None:
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    heat = WeekHeat(first_day=now.date(), counts=((1,) * 24,) * 7, schedules=1)
+
+    (hours, *days), _ = week_lines(heat, now=now, zone=UTC, width=width)
+
+    assert {sum(len(text) for text, _ in day) for day in days} == {width - 1}
+    assert next(text for text, _ in hours).split() == ["0", "6", "12", "18"]
