@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 from enum import Enum
 
@@ -21,6 +21,7 @@ from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.outlook import ActiveRun
 from edgecron.views.phrases import (
     display_width,
+    failure_words,
     fit,
     folded,
     job_words,
@@ -40,6 +41,7 @@ HIDDEN = "(hidden: the name looks like a secret)"
 _CELL_LABEL = 9
 _CELL = 26  # columns of a fact in the summary
 _MOST_DOWN = 3
+_EARLIER = 8
 # All other facts are the outcome.
 _BEGINNING = ("attempt", "cause", "trigger", "scope")
 _TIMES = ("plan", "missed", "due", "waiting", "started", "finished", "took")
@@ -101,6 +103,7 @@ class RunFacts(NamedTuple):
     attempt_after: int | None
     waiting: ActiveRun | None
     machine: str | None = None  # of a running run, if engines run on other machines
+    earlier: tuple[Execution, ...] = ()  # runs of its schedule, newest first
 
 
 def read_run(client: Client, execution_id: int) -> RunFacts:
@@ -114,6 +117,9 @@ def read_run(client: Client, execution_id: int) -> RunFacts:
         # The attempt before is the one after the attempt before that.
         before = client.next_attempt(replace(run, attempt=run.attempt - 2))
         after = client.next_attempt(run)
+    earlier = client.run_page(
+        schedule_ids=[run.schedule_id], before_id=execution_id, limit=_EARLIER
+    )
     return RunFacts(
         run=run,
         spec=client.spec_of(run),
@@ -123,6 +129,7 @@ def read_run(client: Client, execution_id: int) -> RunFacts:
         attempt_after=None if after is None else after.id,
         waiting=find_active(client, run) if run.status is Status.QUEUED else None,
         machine=find_place(client, run),
+        earlier=tuple(earlier.runs),
     )
 
 
@@ -207,6 +214,7 @@ def all_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Row]:
         *section(label for label in facts if label not in (*_BEGINNING, *_TIMES)),
         Title("Job"),
         *_job(found),
+        *_earlier_runs(found.earlier, now=now, zone=zone),
     ]
     return [row for row in rows if not isinstance(row, Fact) or row.text]
 
@@ -236,6 +244,19 @@ def main_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
 
 def _duration_style(run: Execution) -> str:
     return "busy" if run.status is Status.RUNNING else ""
+
+
+def _earlier_runs(runs: Sequence[Execution], *, now: datetime, zone: tzinfo) -> list[Row]:
+    """Return a line for each run: its number, outcome, time, duration and failure."""
+    rows: list[Row] = [Title("Earlier runs")] if runs else []
+    for run in runs:
+        glyph, style = STATUS_GLYPHS[run.status.value]
+        took = took_ms(run, now=now)
+        began = near_time(run.started_at or run.plan_at, zone=zone, now=now)
+        duration = "" if took is None else column_duration(took)
+        spans = ((glyph, style), (f"  {began:<12}", ""), (f"  {duration:>8}", ""))
+        rows.append(Cells((*spans, (f"  {clean(failure_words(run))}", "dim")), str(run.id)))
+    return rows
 
 
 def _scope_words(run: Execution) -> str:

@@ -82,6 +82,15 @@ class ScheduleScreen(EditScreen[None]):
     ScheduleScreen.-wide #facts { height: 1fr; width: 1fr; }
     ScheduleScreen.-wide #past { height: 1fr; width: 1fr; margin: 0 0 0 1; }
     ScheduleScreen.-wide #trend { height: 35%; }
+    ScheduleScreen.-tail OutputTail { height: 12; margin-top: 1; }
+    ScheduleScreen.-wide.-tail #detail { layout: grid; grid-size: 2 2; grid-rows: 1fr 30%; }
+    ScheduleScreen.-wide.-tail #facts { height: 100%; row-span: 2; }
+    ScheduleScreen.-wide.-tail OutputTail { height: 1fr; max-height: 100%; }
+    ScheduleScreen.-wide.-tail.-high #detail { grid-rows: 1fr 22%; }
+    ScheduleScreen.-wide.-tail.-high #facts { row-span: 1; }
+    ScheduleScreen.-wide.-tail.-high OutputTail { column-span: 2; }
+    ScheduleScreen.-wide.-tail.-high.-full #facts { row-span: 2; }
+    ScheduleScreen.-wide.-tail.-high.-full OutputTail { column-span: 1; }
     ScheduleScreen.-flat #status { display: none; }
     ScheduleScreen.-wide #history-room { height: 1fr; }
     """
@@ -89,7 +98,7 @@ class ScheduleScreen(EditScreen[None]):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
-        self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-tall")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-tall"), (44, "-high")]
         self.schedule_name = name
         self.found: ScheduleDetail | None = None
         self.history: run_list.RunSource | None = None
@@ -108,7 +117,7 @@ class ScheduleScreen(EditScreen[None]):
                 yield TrendView(id="trend")
                 yield Facts(id="history-title")
                 yield Vertical(id="history-room")
-                yield OutputTail()
+            yield OutputTail()
         yield StatusLine()
         yield KeyLine()
 
@@ -302,4 +311,5 @@ class ScheduleScreen(EditScreen[None]):
 
     def action_fields(self) -> None:
         self._is_full = not self._is_full
+        self.set_class(self._is_full, "-full")
         self._tick()
