@@ -281,12 +281,12 @@ def test_what_changes_right_after_a_week_was_counted_is_counted_when_it_is_time_
 
     async def story(seen: Seen) -> None:
         await seen.press("1")
-        await seen.until(lambda: "▒1 /h" in seen.text())
+        await seen.until(lambda: "▒ 1 /h" in seen.text())
         make(database, "one-more", clock=clock)
         await seen.until(lambda: "one-more" in seen.text())
-        assert "▒1 /h" in seen.text()
+        assert "▒ 1 /h" in seen.text()
         clock.advance_ms(20_000)
-        await seen.until(lambda: "▒2 /h" in seen.text())
+        await seen.until(lambda: "▒ 2 /h" in seen.text())
 
     watch(story, database, clock, size=(160, 48))
 
