@@ -43,6 +43,7 @@ _ENGINES_S = 10.0  # an engine that died commits nothing, so engines are polled
 _LONGEST_S = 60.0
 _BLANK_S = 0.25  # at most, before there are lines to draw
 _PAUSE_S = 0.08  # after the cursor stopped, before details of its line are read
+_BESIDE_LANES = 7  # rows: signs, axis, legend, first sign in words, filter and its problem
 _NARROW = 50  # columns; below, the tabs replace the name of the program
 # The columns of each list, and what an empty one says.
 _LISTS = {
@@ -171,18 +172,23 @@ class HomeScreen(StartScreen[None]):
     def _show(self, name: str) -> None:
         view = self.query_one(f"#{name}", LineView)
         view.source_changed()
-        is_cut = name == "runs" and self.runs.is_cut
-        more = "+" if is_cut or (name == "upcoming" and self.upcoming.found.has_more) else ""
-        title = f"{name.capitalize()} {view.source.count:,}{more}"
+        title = f"{name.capitalize()} {view.source.count:,}{self._more(view)}"
         self.query_one(f"#{name}-pane").border_title = title
         self.filter_line_of(name).found()
         if view.has_focus:
             self._show_detail()
         self._tick()
 
+    def _more(self, view: LineView) -> str:
+        """Return the sign that a list has more lines than were read."""
+        is_cut = view.source is self.runs and self.runs.is_cut
+        return "+" if is_cut or (view.id == "upcoming" and self.upcoming.found.has_more) else ""
+
     def _show_timeline(self) -> None:
         self._is_begun.set()
         self._show("timeline")
+        # The output gets the rows that the lanes leave.
+        self.query_one("#timeline-pane").styles.max_height = self.timeline.count + _BESIDE_LANES
         self._show_signs()
 
     def _show_signs(self) -> None:
@@ -268,7 +274,7 @@ class HomeScreen(StartScreen[None]):
             return
         self.update_classes({f"-{name}": name == focused.id for name in _PANES})
         self.query_one(OutputTail).place()
-        self._show_tabs(focused.id)
+        self._show_tabs()
         self.query_one("#keys", KeyLine).show_place(focused.id)
         self._show_detail()
 
@@ -283,6 +289,7 @@ class HomeScreen(StartScreen[None]):
 
     def _read_detail(self) -> None:
         line, name = self.current_view().current(), self.current_schedule()
+        self._show_tabs()
         self._read_tail()
         if line is None or name is None:
             self._take_detail(())
@@ -321,21 +328,22 @@ class HomeScreen(StartScreen[None]):
 
     def on_resize(self) -> None:
         self.query_one(OutputTail).place()
-        name = next((name for name in _PANES if self.has_class(f"-{name}")), None)
-        if name is not None:
-            self._show_tabs(name)
+        self._show_tabs()
         self.query_one(Banner).show_trouble()
         self._tick()
 
-    def _show_tabs(self, current: str) -> None:
-        is_narrow = self.size.width < _NARROW
+    def _show_tabs(self) -> None:
+        """Show the lists, and the place of the cursor in the one in front."""
+        view, is_narrow = self.current_view(), self.size.width < _NARROW
+        count = view.source.count
+        place = f"{view.cursor + 1:,} of {count:,}{self._more(view)} " if count else ""
         spans: list[Span] = [] if is_narrow else [(" edgecron ", "bold"), ("  ", "")]
         for name in _PANES:
             number = self.app.label(name)
-            style = "tab" if name == current else "dim"
+            style = "tab" if name == view.id else "dim"
             spans.append((f" {number} {name.capitalize()} ", f"{style}@screen.{name}"))
             spans.append((" ", ""))
-        self.query_one("#top", TextLine).show(spans)
+        self.query_one("#top", TextLine).show(spans, right=[(place, "dim")])
 
     # Opening, and targets of actions.
 

@@ -89,6 +89,15 @@ def test_in_a_small_terminal_the_output_is_hidden_first(scene: Scene) -> None:
     watch(story, scene.path, scene.clock, size=(80, 24))
 
 
+def test_the_output_has_the_rows_that_the_lanes_leave(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        lanes = seen.app.screen.query_one("#timeline", LineView).region
+        assert 21 <= lanes.height <= 24  # The heading, 20 lanes, and rows for a filter.
+        assert seen.app.screen.query_one(OutputTail).region.height > 60 - 20 - 14
+
+    watch(story, scene.path, scene.clock, size=(200, 60))
+
+
 def test_a_running_run_is_chosen_before_newer_ones_that_did_not_run(scene: Scene) -> None:
     with scene.client() as client:
         running = find_run(client, "backup-photos")
