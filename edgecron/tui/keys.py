@@ -184,21 +184,24 @@ def _letter_name(name: str) -> str:
 
 _FOR_MARKED = (
     *(("run", "run"), ("pause", "pause"), ("resume", "resume"), ("reschedule", "move")),
-    *(("cancel", "cancel"), ("delete", "remove"), ("mark_range", "range"), ("back", "unmark")),
+    *(("cancel", "cancel"), ("delete", "remove"), ("back", "unmark"), ("mark_range", "range")),
 )
 _GLYPHS = {"enter": "⏎", "space": "␣"}
 
 
 def mark_spans(
-    labels: Mapping[str, tuple[str, ...]], known: Sequence[str]
+    labels: Mapping[str, tuple[str, ...]], known: Sequence[str], *, width: int
 ) -> list[tuple[str, str]]:
-    """Return the keys of what can be done to the marked lines."""
+    """Return the keys of what can be done to the marked lines: those that fit as a whole."""
     spans: list[tuple[str, str]] = []
     for action, name in _FOR_MARKED:
         if action in known and labels[action]:
+            key = f"  {key_words(labels[action][0])} "
+            width -= len(key + name)
+            if width < 0:
+                break
             target = f"@app.perform('{action}')"
-            spans += [(f"  {key_words(labels[action][0])} ", f"accent{target}")]
-            spans.append((name, f"dim{target}"))
+            spans += [(key, f"accent{target}"), (name, f"dim{target}")]
     return spans
 
 

@@ -140,9 +140,11 @@ class FilterLine(Horizontal):
         if self._source.filter is not None:
             spans += self._count_spans(self._source.filter)
         if self._view.marked:
-            spans.append((f" ▌{len(self._view.marked):,} marked ", "accent"))
+            words = f" ▌{len(self._view.marked):,} marked "
+            spans.append((words, "accent"))
             if self._source.filter is None and not self._problem:
-                spans += mark_spans(self.app.labels, actions_of(self.screen))
+                width = self._view.size.width - len(words) - 2
+                spans += mark_spans(self.app.labels, actions_of(self.screen), width=width)
         if self._source.trouble:
             spans.append((f" {WARNING.letter} {clean(self._source.trouble)} ", "warn"))
         return spans

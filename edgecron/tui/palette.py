@@ -137,7 +137,7 @@ class Palette(Overlay[Item]):
     DEFAULT_CSS = """
     Palette { align: center top; }
     Palette #box {
-        width: 76; max-width: 96%; height: 22; max-height: 90%; margin-top: 1; padding: 0 1;
+        width: 96; max-width: 96%; height: 22; max-height: 90%; margin-top: 1; padding: 0 1;
         border: round $border; background: $surface;
     }
     Palette #asked { height: 1; margin-bottom: 1; }

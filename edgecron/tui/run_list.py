@@ -45,7 +45,7 @@ MOST_MARKED = 5000  # at once
 COLUMNS = (
     Column("", 1, 1),
     Column("STATUS", 11, 11, drop=4),
-    Column("SCHEDULE", 12, 26),
+    Column("SCHEDULE", 16, 26),
     Column("STARTED", 12, 12),
     Column("DURATION", 8, 9, drop=1, is_right=True),
     Column("NOTE", 12, 30, share=1, drop=3),

@@ -500,6 +500,17 @@ def test_cancel_withdraws_a_queued_run_at_once_from_either_list(
     assert {run.status for run in client.history()} == {Status.CANCELLED}
 
 
+def test_keys_for_marked_lines_are_whole_words_in_a_small_terminal(
+    client: Client, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("asterisk")
+        (line,) = (line for line in seen.lines() if "3 marked" in line)
+        assert line.endswith("d remove  esc unmark")
+
+    watch(story, client.path, clock, size=(80, 24))
+
+
 def test_an_action_is_done_to_all_that_is_marked(client: Client, clock: FakeClock) -> None:
     client.pause("report")
 
@@ -586,7 +597,7 @@ def test_what_its_program_declares_no_more_is_run_by_nobody(
 
         await seen.press("enter")
         assert "none: the program 'shop' has not declared it since 06:00:00" in seen.text()
-        assert "(3 h ago), so nothing runs it; remove it" in seen.text()
+        assert "h ago), so nothing runs it; remove it: edgecron rm app" in seen.text()
         assert "would not run: its program no longer declares it" in seen.text()
         assert "? vanished" in seen.text().splitlines()[0]
 

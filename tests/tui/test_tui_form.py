@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from textual.color import Color
 from textual.events import Paste
 
 from edgecron.base.errors import NotFound
@@ -19,6 +20,7 @@ from edgecron.tui.form import ScheduleForm
 from edgecron.tui.form_widgets import Choice, FieldLine, FieldLines, FieldRow, SectionHead
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.schedule_screen import ScheduleScreen
+from edgecron.tui.text_line import LEAST_CONTRAST, LineInput, contrast
 from tests.support.scene import Scene
 from tests.support.specs import make_spec
 from tests.tui.pilot import Seen, watch
@@ -533,3 +535,18 @@ def test_emoji_of_several_parts_are_no_control_characters(scene: Scene, name: st
     add(scene, tale)
     with scene.client() as client:
         assert client.schedule("report").spec.description == name
+
+
+@pytest.mark.parametrize("theme", ["edgecron-dark", "edgecron-light"])
+def test_the_default_in_an_empty_field_can_be_read(scene: Scene, theme: str) -> None:
+    async def story(seen: Seen) -> None:
+        seen.app.theme = theme
+        await seen.press("A")
+        for field in seen.app.screen.query(LineInput):
+            style = field.get_component_rich_style("input--placeholder")
+            assert style.color is not None
+            assert style.bgcolor is not None
+            text, ground = map(Color.from_rich_color, (style.color, style.bgcolor))
+            assert contrast(text, ground) >= LEAST_CONTRAST
+
+    watch(story, scene.path, scene.clock)
