@@ -7,8 +7,7 @@
 
 This command changes nothing and needs no database. It reads crontabs, the folders of run-parts,
 and systemd timers. As root it reads those of all users, otherwise your own and those that you can
-read. It also shows jobs that do not run later if the machine sleeps, and services that failed,
-according to the journal.
+read. It also shows jobs that do not run later if the machine sleeps.
 
 `edgecron adopt NAME` moves one of them to edgecron. `edgecron help moving` explains the move.
 """
@@ -50,7 +49,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(job_object(one) for one in jobs)
     elif jobs:
         _put_table(cli, jobs, at)
-        _put_findings(cli, jobs, at)
+        _put_findings(cli, [one.job for one in jobs])
     for sentence in found.unread:
         cli.warn(f"not read: {sentence}")
     _say_more(cli, found, jobs, root)
@@ -106,24 +105,12 @@ def _absent(job: MachineJob) -> str:
     return ", ".join(job.triggers) if job.is_enabled and job.triggers else "-"
 
 
-def _put_findings(cli: Session, timed: list[TimedJob], at: datetime) -> None:
-    from edgecron.client.machine_scan import failure_words
-
-    jobs = [one.job for one in timed]
+def _put_findings(cli: Session, jobs: list[MachineJob]) -> None:
     missed = [job.name for job in jobs if job.is_enabled and job.is_caught_up is False]
     _put_section(
         cli,
         "not run later if the machine sleeps or is off at their time:",
         [", ".join(missed)] if missed else [],
-    )
-    _put_section(
-        cli,
-        "failed in the last 7 days, says the journal:",
-        [
-            f"{one.job.name}: {failure_words(one.failure, zone=cli.zone(), now=at)}"
-            for one in timed
-            if one.failure is not None
-        ],
     )
     _put_section(
         cli,

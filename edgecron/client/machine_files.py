@@ -1,15 +1,14 @@
-"""Read schedules of other programs below a root folder: files, and failures."""
+"""The jobs of other programs, and the files below a root folder that hold them."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from edgecron.base.errors import EdgecronError, os_words
+from edgecron.base.errors import os_words
 from edgecron.base.values import dataclass, field
 from edgecron.formats.crontab_lines import LOCAL
 from edgecron.model.schedule import ScheduleSpec
@@ -81,45 +80,6 @@ class MachineFiles:
         return None if content is None else content.decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Failures of a unit that the journal has recorded."""
-
-    unit: str
-    count: int
-    last_at_us: int
-
-
-JOURNAL_DAYS = 7
-_UNIT_FAILED = "d9b373ed55a64feb8242e02dbe79a49c"  # SD_MESSAGE_UNIT_FAILURE_RESULT
-
-
-def find_failures() -> dict[str, Failure]:
-    """Ask the journal which services failed in the last week, bounded; empty if it can't say."""
-    said = ask_program(
-        *("journalctl", "--quiet", "--no-pager", "--output=json"),
-        *(f"--since=-{JOURNAL_DAYS}d", "--output-fields=UNIT,USER_UNIT"),
-        f"MESSAGE_ID={_UNIT_FAILED}",
-    )
-    return read_failures(said or b"")
-
-
-def read_failures(content: bytes) -> dict[str, Failure]:
-    """Count the failures of each unit in records of the journal, one JSON object a line."""
-    found: dict[str, Failure] = {}
-    for line in content.splitlines():
-        try:
-            record = json.loads(line)
-            unit = record.get("UNIT") or record.get("USER_UNIT")
-            at_us = int(record["__REALTIME_TIMESTAMP"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise EdgecronError(f"the journal's answer can't be read: {error}") from error
-        if isinstance(unit, str):
-            count = found[unit].count + 1 if unit in found else 1
-            found[unit] = Failure(unit=unit, count=count, last_at_us=at_us)
-    return found
-
-
 # A script whose name has a dot is not run by run-parts.
 MOVED_SUFFIX = ".moved-to-edgecron"
 OWN_CRONTAB = "crontab of "  # begins the source of a user's own lines; the name follows
@@ -141,8 +101,7 @@ class MachineJob:
 
     `source` is a file, the crontab of a user, or a unit. `line` and `raw` are those of a crontab.
     `spec` is the schedule that edgecron would have; None with the `reason` why it can't have it.
-    Of a timer, `raw` has the links that enable it, by JSON, and `service` names what it
-    starts.
+    Of a timer, `raw` has the links that enable it, by JSON.
     `mail_rules` has the addresses of MAILTO by the rule for notices that `spec` names.
     `is_caught_up`: whether its program runs it later if the machine slept; None if this does not
     apply. `notes` are facts for people. `become`: the words before the command of the user who can
@@ -161,7 +120,6 @@ class MachineJob:
     reason: str | None = None
     become: str | None = None
     notes: tuple[str, ...] = ()
-    service: str | None = None
     mail_rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     is_enabled: bool = True
     is_caught_up: bool | None = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,11 @@ from edgecron.base.values import dataclass, field, replace
 from edgecron.client.machine_files import (
     MOVED_SUFFIX,
     OWN_CRONTAB,
-    Failure,
     MachineFiles,
     MachineJob,
     Origin,
     Scan,
     ask_program,
-    find_failures,
     is_this_system,
 )
 from edgecron.client.machine_timers import read_timers
@@ -40,8 +38,6 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Triggers, combine
-from edgecron.views.phrases import count_words
-from edgecron.views.times import near_time
 
 _CRON_D_NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _FOLDER = re.compile(r"\brun-parts\b[^;|&]*?\s(/etc/[A-Za-z0-9_./-]+)", re.ASCII)
@@ -271,11 +267,10 @@ MOST_STARTS = 1500  # of the next day
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedJob:
-    """A job, its next time by the calendar, and its failures that the journal has recorded."""
+    """A job, and its next time by the calendar."""
 
     job: MachineJob
     next_at: datetime | None
-    failure: Failure | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,15 +288,7 @@ class MachineTimeline:
 def read_timeline(root: Path, now: datetime) -> MachineTimeline:
     """Read the other schedules below a root folder, with their times after now."""
     found = scan_machine(root)
-    failures = find_failures() if is_this_system(root) else {}
-    jobs = [
-        TimedJob(
-            job=job,
-            next_at=next_time(job, now),
-            failure=failures.get(job.service or ""),
-        )
-        for job in found.jobs
-    ]
+    jobs = [TimedJob(job=job, next_at=next_time(job, now)) for job in found.jobs]
     jobs.sort(key=lambda one: (not one.job.is_enabled, one.next_at is None, one.next_at or now))
     return MachineTimeline(
         jobs=tuple(jobs),
@@ -334,15 +321,9 @@ def find_starts(jobs: Sequence[MachineJob], now: datetime) -> tuple[UpcomingFire
     )
 
 
-def failure_words(failure: Failure, *, zone: tzinfo, now: datetime) -> str:
-    """Say how often a job failed, and when last."""
-    last = near_time(from_ms(failure.last_at_us // 1000), zone=zone, now=now)
-    return f"{count_words(failure.count, 'time')}, last at {last}"
-
-
 def job_object(timed: TimedJob) -> dict[str, Any]:
     """Make the JSON object of a job."""
-    job, at, failure = timed.job, timed.next_at, timed.failure
+    job, at = timed.job, timed.next_at
     return {
         "name": job.name,
         "origin": job.origin.value,
@@ -357,10 +338,6 @@ def job_object(timed: TimedJob) -> dict[str, Any]:
         "can_adopt": job.spec is not None,
         "reason": job.reason,
         "notes": list(job.notes),
-        "failures": 0 if failure is None else failure.count,
-        "last_failure_at": None
-        if failure is None
-        else format_instant(from_ms(failure.last_at_us // 1000)),
     }
 
 

@@ -256,7 +256,6 @@ def _timer_job(
         reason=reason,
         become=become,
         notes=notes,
-        service=started.full,
         is_enabled=bool(links) or is_active is True,
         is_caught_up=reading.is_persistent if timer.all("Timer", "OnCalendar") else None,
     )

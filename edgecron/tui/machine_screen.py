@@ -16,7 +16,6 @@ from edgecron.base.safetext import clean
 from edgecron.client.machine_scan import (
     MachineTimeline,
     TimedJob,
-    failure_words,
     find_starts,
     read_timeline,
 )
@@ -66,7 +65,7 @@ class _JobSource(RowSource[TimedJob]):
             head = ((short_distance(one.next_at, now), "accent"),)
             time = near_time(one.next_at, zone=self._zone, now=now)
         can_adopt = ("yes", "good") if job.spec is not None else ("no", "warn")
-        name_style = "bad" if one.failure is not None else "bold" if job.is_enabled else "dim"
+        name_style = "bold" if job.is_enabled else "dim"
         return Line(
             key=self.keys[index],
             cells=(
@@ -120,8 +119,6 @@ def job_rows(one: TimedJob, *, zone: tzinfo, now: datetime) -> list[Row]:
     if job.is_enabled and job.is_caught_up is not None:
         words = "the job runs later" if job.is_caught_up else "the job is not run later"
         rows.append(Fact("asleep or off", words, "" if job.is_caught_up else "warn"))
-    if one.failure is not None:
-        rows.append(Fact("failed", failure_words(one.failure, zone=zone, now=now), "bad"))
     rows += [Fact("to know", note, "warn") for note in job.notes]
     return rows
 
@@ -179,7 +176,7 @@ class MachineScreen(FactsScreen):
         self.run_worker(self._scan(), exclusive=True)
 
     async def _scan(self) -> None:
-        # Not on a database thread: the journal can take seconds.
+        # Not on a database thread: systemctl can take seconds.
         try:
             found = await asyncio.to_thread(read_timeline, self._root, self.app.now())
         except EdgecronError as error:
