@@ -153,10 +153,13 @@ class Session(Output):
             lambda path: self.say_of_us(f"waiting for another program's lock on {path}")
         )
 
-    def opener(self, *, busy_wait_s: float | None = None) -> Callable[[bool], Client]:
+    def opener(
+        self, *, busy_wait_s: float | None = None, cache_kib: int | None = None
+    ) -> Callable[[bool], Client]:
         """Return a function that opens clients; its argument says whether the database must exist.
 
-        Each thread needs a client of its own. `busy_wait_s` bounds the wait for a lock.
+        Each thread needs a client of its own. `busy_wait_s` bounds the wait for a lock, `cache_kib`
+        the pages of a file in memory.
         """
         url = self.remote_url()
         if url is not None:
@@ -185,6 +188,8 @@ class Session(Output):
             if self.has_database():
                 with suppress(EdgecronError):  # The command itself reports the error.
                     use_zone_of_engines(client.known_zone())
+                    if cache_kib is not None:
+                        client.store.keep_pages(cache_kib)
             return client
 
         return open_here

@@ -49,6 +49,7 @@ USAGE = "[--engine] [--plain] [--web [HOST:]PORT] [--token-file FILE]"
 # writes are given up.
 _READ_WAIT_S = 1.5
 _WRITE_WAIT_S = 15.0
+_CACHE_KIB = 100  # pages of the database in memory: SQLite's 2 MB save a dashboard no time
 _WEB = "127.0.0.1:8000"
 _SWITCH_S = 0.0005  # after this time a thread lets another one run
 _DRIVER = (
@@ -208,7 +209,7 @@ def _openers(cli: Session) -> tuple[Callable[[], Client], Callable[[bool], Clien
             return RemoteClient(connector, time=theirs)
 
         return far, lambda must_exist: far(), theirs
-    read = cli.opener(busy_wait_s=_READ_WAIT_S)
+    read = cli.opener(busy_wait_s=_READ_WAIT_S, cache_kib=_CACHE_KIB)
     return lambda: read(True), cli.opener(busy_wait_s=_WRITE_WAIT_S), own
 
 
