@@ -22,7 +22,7 @@ from edgecron.views.phrases import (
     next_sentence,
     status_words,
 )
-from edgecron.views.times import local_time, spoken_time
+from edgecron.views.times import local_time, near_time, spoken_time
 
 _MOST_READ = 50  # schedules that are read one by one before a question
 _MOST_NAMED = 3
@@ -40,7 +40,7 @@ class PauseEnd(NamedTuple):
 
 
 class NextRuns(NamedTuple):
-    """Schedules whose next run is to be moved; of a single one, `words` say when it is due."""
+    """Schedules whose next run is to be moved; `words` say which ones and when they are due."""
 
     names: tuple[str, ...]
     words: str
@@ -80,7 +80,13 @@ def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> NextRun
     """Read what is to be moved."""
     names = names_of(client, targets)
     if len(names) != 1:
-        return NextRuns(names, "")
+        words = named_words(names, most=_MOST_LISTED)
+        few = names if len(names) <= _MOST_READ else ()
+        due = [at for name in few if (at := client.schedule(name).next_run_at) is not None]
+        if due:
+            ends = (near_time(at, zone=zone, now=client.now()) for at in (min(due), max(due)))
+            words = f"{words}: due {' to '.join(dict.fromkeys(ends))}"
+        return NextRuns(names, words)
     schedule = client.schedule(names[0])
     is_trusted = client.is_clock_trusted()
     when = next_sentence(schedule, zone=zone, now=client.now(), is_clock_trusted=is_trusted)

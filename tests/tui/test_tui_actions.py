@@ -149,6 +149,23 @@ def test_reschedule_moves_the_next_run(client: Client, clock: FakeClock) -> None
     assert client.schedule("backup").next_run_at == datetime(2026, 11, 20, 8, 20, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    ("is_same", "due"), [(True, "Nov 21 03:00"), (False, "10:00:00 to Nov 21 03:00")]
+)
+def test_before_several_runs_are_moved_their_schedules_and_times_are_shown(
+    client: Client, clock: FakeClock, is_same: bool, due: str
+) -> None:
+    client.add(make_spec("tidy", "0 2 * * *" if is_same else "0 * * * *"))
+
+    async def story(seen: Seen) -> None:
+        await seen.press("asterisk", "m")
+        shown = " ".join(seen.text().replace("│", " ").split())
+        assert f"backup, report, sync, tidy: due {due} Only this run moves." in shown
+        await seen.press("escape")
+
+    watch(story, client.path, clock)
+
+
 def test_a_refusal_is_told_with_what_to_do(client: Client, clock: FakeClock) -> None:
     client.pause("backup")
 
