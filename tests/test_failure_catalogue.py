@@ -117,6 +117,7 @@ ROWS = {
     88: "a pooler gives each transaction another connection",
     89: "an engine starts on a machine whose runs others took over",
     90: "no engine of a schedule's machine or label is running",
+    91: "one of the machines that all run a schedule is away, comes later or is removed",
 }
 
 NOT_CARRIED: dict[int, str] = {}

@@ -66,7 +66,10 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Run the engine in the foreground",
             "service, status, config; topics recovery, http, scripts",
         ),
-        "engine": ("List engines, drain and resume them", "status, daemon; topic machines"),
+        "engine": (
+            "List, drain and resume engines, and forget machines",
+            "status, daemon; topic machines",
+        ),
         "service": ("Install the engine as a service", "daemon, status; topic systemd"),
         "tui": ("Open the dashboard", "status, list; topic remote"),
         "mcp": ("Serve tools for AI assistants", "topic assistants"),

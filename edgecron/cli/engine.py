@@ -1,8 +1,9 @@
-"""List engines, drain and resume them.
+"""List engines, drain and resume them, and forget machines.
 
     edgecron engine list
     edgecron engine drain web1
     edgecron engine resume web1
+    edgecron engine forget web1
 
 drain lets the engines of a machine finish their runs and take no new ones, for example before you
 update the machine. You can do this from any machine that reaches the database. Other engines take
@@ -10,6 +11,10 @@ the due runs. Runs of schedules with --on web1 wait for web1.
 
 A drained engine continues to run, and takes no new runs until you resume it. An engine that you
 start later takes runs. NAME is the name of a machine or the process id of an engine: see `list`.
+
+forget is for a machine that you have removed. Schedules with --on each no longer run there, and
+their runs that wait for the machine are cancelled. Stop its engines before: a running engine adds
+its machine again.
 """
 
 from __future__ import annotations
@@ -24,16 +29,16 @@ from edgecron.client.engine_health import EngineState
 from edgecron.views.phrases import count_words
 from edgecron.views.times import distance, near_time
 
-USAGE = "list | drain NAME | resume NAME"
+USAGE = "list | drain NAME | resume NAME | forget NAME"
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add("[list|drain|resume]", "(default: list)", dest="action", default="list")
-    parser.add("[NAME]", "the machine of the engines to drain or resume")
+    parser.add("[list|drain|resume|forget]", "(default: list)", dest="action", default="list")
+    parser.add("[NAME]", "the machine of the engines to drain or resume, or to forget")
 
 
 def run(cli: Session, args: Namespace) -> int:
-    actions = {"drain": _drain, "resume": _resume}
+    actions = {"drain": _drain, "resume": _resume, "forget": _forget}
     if args.action == "list" and args.name is None:
         _list(cli)
     elif args.action == "list":
@@ -114,6 +119,23 @@ def _resume(cli: Session, name: str) -> None:
     else:
         cli.say(f"{_all_words(found, name)} not drained")
     _put_objects(cli, found)
+
+
+def _forget(cli: Session, name: str) -> None:
+    client = cli.local_client(must_exist=True)
+    if any(one.is_alive and one.info.name == name for one in client.engines()):
+        raise Conflict(
+            f"an engine of {name} is running, and would add its machine again",
+            hint=f"stop the engine on {name} first",
+        )
+    count = client.forget_machine(name)
+    if not count:
+        raise NotFound(
+            f"no schedule with --on each runs on {name!r}",
+            hint=f"see the scopes of a schedule: {cli.command('show NAME')}",
+        )
+    verb = "runs" if count == 1 else "run"
+    cli.say(f"{count_words(count, 'schedule')} with --on each no longer {verb} on {name}")
 
 
 def _all_words(states: list[EngineState], name: str) -> str:

@@ -322,6 +322,12 @@ class Engines(OpenDatabase):
         self.ring()
         return is_done
 
+    def forget_machine(self, name: str) -> int:
+        """Let schedules on each machine leave one, and cancel its queued runs; how many left."""
+        count = self.store.forget_machine(name, now_ms=self._clock.now_ms())
+        self.ring()
+        return count
+
     def other_databases(self) -> list[DatabaseCopy]:
         """Return the processes that run a copy of this database: each schedule fires in both."""
         from edgecron.engine.other_engines import find_copies

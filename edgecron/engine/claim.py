@@ -18,7 +18,7 @@ from edgecron.engine.other_engines import OtherEngines
 from edgecron.engine.presence import EngineSettings, Registration
 from edgecron.engine.runners import Runners
 from edgecron.model.choices import Reason, Status, WaitsFor
-from edgecron.model.engine import Offers, base_of
+from edgecron.model.engine import EACH, Offers, base_of, find_machine, place, placement_of
 from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.run import Claim, Outcome
 from edgecron.model.schedule import ScheduleSpec
@@ -177,11 +177,20 @@ class Claimer:
         return self._runners.open_queues(self._queues)
 
     def _find_queues(self) -> None:
-        """Read which placements have schedules: each queue costs statements in every pass."""
+        """Read which placements have schedules: each queue costs statements in every pass.
+
+        This machine joins schedules that run on each machine, unless the engine is for one run.
+        """
         if self._registration.is_drained:
             self._queues = ()
         elif self._placed:
-            self._queues = (*self._plain, *self._store.find_placed(self._placed))
+            used = self._store.find_placed(self._placed)
+            each = tuple(queue for queue in used if placement_of(queue) == EACH)
+            machine = find_machine(self._placed)
+            if each and machine is not None and not self.has_one_run:
+                self._store.join_machine(each, machine)
+                used += tuple(place(base_of(queue), machine) for queue in each)
+            self._queues = tuple(dict.fromkeys((*self._plain, *used)))
         else:
             self._queues = self._plain
 

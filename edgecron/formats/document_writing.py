@@ -11,6 +11,7 @@ from edgecron.base.units import format_duration_ms, format_instant
 from edgecron.formats.option_texts import PRIORITIES, is_fast
 from edgecron.formats.toml import write_key, write_table
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
+from edgecron.model.engine import EACH
 from edgecron.model.job import Job
 from edgecron.model.options import (
     JOB_OPTIONS,
@@ -86,7 +87,7 @@ def spec_table(
         table["allow_fast"] = True
     if spec.group is not None:
         table["group"] = spec.group if group_most is None else f"{spec.group}:{group_most}"
-    if spec.scopes != _GLOBAL_SCOPES:
+    if spec.scopes != _GLOBAL_SCOPES and spec.policies.on != EACH:
         table["scope"] = scope_texts(spec)
     if spec.queue != COMMAND_QUEUE:
         table["queue"] = spec.queue

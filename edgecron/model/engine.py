@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Iterable, Set
 from datetime import datetime
 
 from edgecron.base.checks import check_name, is_name
@@ -17,7 +17,8 @@ CALL = "edgecron-call"
 IMPORTED = "imported"  # the offer of every engine of a program: functions by their import paths
 
 ANYWHERE = "any"  # the placement of most schedules
-EACH = "each"  # of schedules that every machine runs
+EACH = "each"  # the placement of schedules that every machine runs
+MACHINE = "machine"  # the kind of the scopes of such a schedule
 LABEL = "label:"  # begins the placement on machines that have a label
 _ON = " on "  # between a queue and the placement in it: "command on web1"
 _DAY_S = 86_400
@@ -33,12 +34,12 @@ def find_program(queue: str) -> str | None:
 
 def check_placement(text: str, *, what: str) -> None:
     """Raise InvalidInput unless a text says on which machines a schedule runs."""
-    if text == ANYWHERE:
+    if text in (ANYWHERE, EACH):
         return
     name = text.removeprefix(LABEL)
-    if text == EACH or name in (ANYWHERE, EACH) or len(name) > 100 or not is_name(name):
+    if name in (ANYWHERE, EACH) or len(name) > 100 or not is_name(name):
         raise InvalidInput(
-            f"{what} is {text[:120]!r}, expected any, the name of a machine, or label:SITE",
+            f"{what} is {text[:120]!r}, expected any, each, the name of a machine, or label:SITE",
             hint="for example: web1, or label:berlin",
         )
 
@@ -68,9 +69,16 @@ def placement_of(queue: str) -> str:
 
 
 def queues_at(queues: tuple[str, ...], *, machine: str, labels: tuple[str, ...]) -> tuple[str, ...]:
-    """Return these queues, and the same ones placed on this machine or on its labels."""
-    places = (machine, *(f"{LABEL}{label}" for label in labels)) if machine else ()
+    """Return these queues, and the same ones placed on this or each machine or on its labels."""
+    places = (machine, EACH, *(f"{LABEL}{label}" for label in labels)) if machine else ()
     return queues + tuple(place(queue, on) for on in places for queue in queues)
+
+
+def find_machine(queues: Iterable[str]) -> str | None:
+    """The name of the machine on which an engine takes these queues; None if they name none."""
+    places = map(placement_of, queues)
+    named = (on for on in places if on not in (ANYWHERE, EACH) and not on.startswith(LABEL))
+    return next(named, None)
 
 
 def origin_of(program: str) -> str:
@@ -143,8 +151,7 @@ class EngineInfo:
     @property
     def name(self) -> str | None:
         """The name of its machine for placements; None if its version did not record it."""
-        places = map(placement_of, self.queues or self.former_queues)
-        return next((on for on in places if on != ANYWHERE and not on.startswith(LABEL)), self.host)
+        return find_machine(self.queues or self.former_queues) or self.host
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from edgecron.base.values import NamedTuple, dataclass, field
 from edgecron.base.window_texts import split_once_in
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Status, WhileLost
 from edgecron.model.conditions import needs_of_fire
-from edgecron.model.engine import ANYWHERE, offer_of, place
+from edgecron.model.engine import ANYWHERE, EACH, MACHINE, offer_of, place
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
 
@@ -48,6 +48,8 @@ class ScheduleSpec:
             check_name(self.group, what="group name")
         if self.scopes != (GLOBAL_SCOPE,):  # Most schedules have this one.
             self._check_scopes()
+        if self.policies.on == EACH:
+            self._check_each()
         if self.description is not None:
             check_text(self.description, what="description", most=4096, lines=True)
         if self.queue != COMMAND_QUEUE:
@@ -64,6 +66,12 @@ class ScheduleSpec:
         """The queue of its runs: that of its jobs, with its placement if it has one."""
         on = self.policies.on
         return self.queue if on == ANYWHERE else place(self.queue, on)
+
+    def queue_in(self, scope: tuple[str, str]) -> str:
+        """The queue of its runs in a scope: on each machine, that of the machine."""
+        kind, machine = scope
+        is_each = self.policies.on == EACH and kind == MACHINE
+        return place(self.queue, machine) if is_each else self.placed_queue
 
     @cached_property
     def has_windows(self) -> bool:
@@ -116,6 +124,18 @@ class ScheduleSpec:
             check_name(scope_kind, what="scope kind")
             if scope_id:
                 check_text(scope_id, what="scope id", most=128)
+
+    def _check_each(self) -> None:
+        if any(kind != MACHINE for kind, _ in self.scopes if self.scopes != (GLOBAL_SCOPE,)):
+            raise InvalidInput(
+                "on is each, so the machines are the scopes, and it can't have others",
+                hint="leave out --scope, or choose --on any",
+            )
+        if "on boot" in self.triggers:
+            raise InvalidInput(
+                "on is each, but a schedule remembers the boot of one machine only",
+                hint="add one schedule for each machine: --on web1 --on-boot",
+            )
 
 
 class Definition(NamedTuple):

@@ -28,7 +28,7 @@ from edgecron.model.choices import (
     WhileLost,
 )
 from edgecron.model.conditions import read_condition, read_needs
-from edgecron.model.engine import ANYWHERE, LABEL, base_of, find_program, placement_of
+from edgecron.model.engine import ANYWHERE, EACH, LABEL, base_of, find_program, placement_of
 from edgecron.model.listing import ScheduleState, Standing, idle_words, standing_of
 from edgecron.model.windows import source_of
 from edgecron.views.times import distance, full_time, near_time, seconds_words, with_near_times
@@ -429,12 +429,15 @@ def no_engine_words(queue: str) -> str:
     on = placement_of(queue)
     if on.startswith(LABEL):
         return f"no engine with the label {on.removeprefix(LABEL)} is running"
-    return "no engine is running" if on == ANYWHERE else f"no engine of {on} is running"
+    is_any = on in (ANYWHERE, EACH)
+    return "no engine is running" if is_any else f"no engine of {on} is running"
 
 
 def place_words(queue: str) -> str:
     """Say where a queue's jobs run: ` on web1`, ` with the label berlin`; '' is anywhere."""
     on = placement_of(queue)
+    if on == EACH:
+        return " on each machine"
     if on.startswith(LABEL):
         return f" with the label {on.removeprefix(LABEL)}"
     return "" if on == ANYWHERE else f" on {on}"

@@ -176,3 +176,26 @@ def test_a_name_without_an_engine_is_refused_with_the_known_ones(
 
     assert said.code == 3
     assert f"machines with engines: {HERE}" in said.err
+
+
+def test_a_machine_that_is_gone_is_forgotten_and_one_with_an_engine_is_not(
+    edgecron: Edgecron, daemon: Daemon
+) -> None:
+    edgecron("add", "scan", "--every", "1h", "--on", "each", "--", "true")
+    ran = edgecron("run", "scan", "--wait")
+    refused = edgecron("engine", "forget", HERE)
+    unknown = edgecron("engine", "forget", "gone")
+    [schedule] = edgecron("list", "--json").json[1:]
+    daemon.process.kill()
+    daemon.process.wait()
+    edgecron("run", "scan")
+    forgotten = edgecron("engine", "forget", HERE)
+    [last] = edgecron("history", "scan", "-n", "1", "--json").json
+
+    assert ran.code == 0
+    assert refused.code == 1
+    assert f"an engine of {HERE} is running, and would add its machine again" in refused.err
+    assert "no schedule with --on each runs on 'gone'" in unknown.err
+    assert schedule["scopes"] == [{"kind": "machine", "id": HERE}]
+    assert f"1 schedule with --on each no longer runs on {HERE}" in forgotten.err
+    assert (last["status"], last["scope_id"]) == ("cancelled", HERE)

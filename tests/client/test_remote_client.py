@@ -52,6 +52,7 @@ _HERE = {
     ),
     *("backup", "write_backup", "restoring", "prune", "forget", "compact", "trust_clock"),
     *("begun_runs", "output_so_far", "waiting_at_most", "drain_engine", "resume_engine"),
+    "forget_machine",
     # Of the database's place on this machine.
     *("path", "state_dir", "file", "file_store", "is_there", "is_new", "known_zone"),
 }

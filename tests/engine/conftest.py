@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.machines import Machine
 from tests.support.engines import Place
+from tests.support.postgres import PostgresServer
 from tests.support.stores import ServerClock, ServerStores
 from tests.support.story import START_MS, Story
 
@@ -67,3 +69,22 @@ def story(
     told.world.close()
     stores.close()
     clock.close()
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.create_database()
+
+
+@pytest.fixture
+def first(url: str, tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine("first", url, tmp_path)
+    yield machine
+    machine.store.close()
+
+
+@pytest.fixture
+def second(url: str, tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine("second", url, tmp_path)
+    yield machine
+    machine.store.close()

@@ -47,6 +47,19 @@ ALL: tuple[Mutation, ...] = (
         hunt=Hunt(tests=(PLACEMENT,), says=fails("I26")),
     ),
     Mutation(
+        name="own-machine",
+        guard="of the runs on each machine, an engine starts its own",
+        proves=("I26", "91"),
+        edits=(
+            Edit(
+                function="_write_fire",
+                old="direct = self._direct and is_here and unmet is None and not is_shut",
+                new="direct = self._direct and unmet is None and not is_shut",
+            ),
+        ),
+        hunt=Hunt(tests=(PLACEMENT,), says=fails("I26")),
+    ),
+    Mutation(
         name="unique-row",
         guard="the row that makes a fire unique",
         proves=("I2", "I4", "22"),

@@ -20,7 +20,8 @@ def check_claim(world: World, batch: ClaimBatch, *, most: int, places: set[str])
     granted = world.look(
         """SELECT e.id, s.name, e.cause, e.engine_id,
                s.enabled = 1 AND (s.paused_until IS NULL OR s.paused_until <= :now),
-               s.deleted_at IS NOT NULL, s.placed_on, n.drained_at IS NOT NULL
+               s.deleted_at IS NOT NULL, iif(s.placed_on = 'each', e.scope_id, s.placed_on),
+               n.drained_at IS NOT NULL
            FROM json_each(:ids) AS w JOIN executions AS e ON e.id = CAST(w.value AS BIGINT)
            JOIN schedules AS s ON s.id = e.schedule_id
            LEFT JOIN engines AS n ON n.id = e.engine_id""",

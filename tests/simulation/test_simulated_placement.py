@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -39,6 +39,14 @@ PLACED = (
     spec("anywhere", 9, lasts_s=2),
 )
 _ROAMING = ("roaming", "retrying")
+ON_EACH = (
+    spec("scan", 7, lasts_s=2, on="each"),
+    spec("failing", 11, lasts_s=1, code=3, on="each", retries=2, retry_delay_s=5.0),
+    spec("waiting", 10, lasts_s=13, on="each", overlap=Overlap.QUEUE),
+    spec("many", 13, lasts_s=4, on="each", overlap=Overlap.ALLOW),
+    spec("all", 17, lasts_s=1, on="each", catch_up=CatchUp.ALL, max_late_s=300.0),
+    spec("lone", 9, lasts_s=3, on="each", catch_up=CatchUp.SKIP),
+)
 
 
 @pytest.mark.failure(90)
@@ -46,22 +54,41 @@ _ROAMING = ("roaming", "retrying")
 def test_a_placed_run_starts_only_on_its_machine_or_label(
     make_world: Callable[[int], World], seed: int
 ) -> None:
+    _play(make_world(seed), PLACED)
+
+
+@pytest.mark.failure(91)
+@pytest.mark.parametrize(("make_world", "seed"), SEEDS, indirect=["make_world"])
+def test_each_machine_decides_each_time_once(make_world: Callable[[int], World], seed: int) -> None:
     world = make_world(seed)
     with Client(world.location, clock=world.clock) as client:
-        client.add_all(PLACED)
+        client.add_all(ON_EACH)
+    for machine in MACHINES:
+        _start(world, machine)
+    for key in list(world.engines):
+        world.step(key)  # Its machine joins.
+
+    _play(world, ON_EACH, are_there=True)
+
+
+def _play(world: World, specs: Sequence[ScheduleSpec], *, are_there: bool = False) -> None:
+    """Let machines and people act at random, and check what came of it."""
+    if not are_there:
+        with Client(world.location, clock=world.clock) as client:
+            client.add_all(specs)
     world.crash_chance = world.random.choice((0.0, 0.01))
     world.fault_chance = world.random.choice((0.0, 0.02))
     world.peer_chance = world.random.choice((0.0, 0.05))
 
     for _ in range(_TURNS):
-        _act(world)
+        _act(world, specs)
     for key in list(world.engines):  # Some are drained.
         world.kill_engine(key)
     for machine in MACHINES:
         _start(world, machine)
-    removed_ms = quiesce(world, PLACED)
+    removed_ms = quiesce(world, specs)
 
-    check(world, model_of(PLACED), made_ms=START_MS, until_ms=removed_ms)
+    check(world, model_of(specs), made_ms=START_MS, until_ms=removed_ms)
 
 
 def _start(world: World, machine: str) -> None:
@@ -69,7 +96,7 @@ def _start(world: World, machine: str) -> None:
     world.start_engine(max_running=places, machine=machine, labels=MACHINES[machine])
 
 
-def _act(world: World) -> None:
+def _act(world: World, specs: Sequence[ScheduleSpec]) -> None:
     """One random move of whoever may move."""
     random, engines = world.random, sorted(world.engines)
     dice = random.random()
@@ -87,17 +114,17 @@ def _act(world: World) -> None:
     elif dice < 0.935:
         world.clock.advance_ms(random.choice((90_000, 900_000)))
     else:
-        _meddle(world)
+        _meddle(world, specs)
 
 
-def _meddle(world: World) -> None:
+def _meddle(world: World, specs: Sequence[ScheduleSpec]) -> None:
     """A person starts a run, moves a schedule, or drains or resumes an engine."""
     random = world.random
     with Client(world.location, clock=world.clock) as client:
         dice = random.random()
         if dice < 0.3:
-            client.run_now(random.choice(PLACED).name)
-        elif dice < 0.7:
+            client.run_now(random.choice(specs).name)
+        elif dice < 0.7 and specs is PLACED:
             on = random.choice((*MACHINES, "label:ssd", "any"))
             client.edit(random.choice(_ROAMING), lambda one: _placed(one, on))
         elif world.engines:

@@ -8,6 +8,7 @@ from edgecron.base.errors import SENSELESS
 from edgecron.base.window_texts import split_once_in
 from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Cause, MissedBy, Overlap, Reason, WaitsFor
 from edgecron.model.conditions import Condition, needs_of_fire
+from edgecron.model.engine import EACH
 from edgecron.model.machine_conditions import NOTHING_KNOWN
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.admission import Admission, running_limit
@@ -15,6 +16,7 @@ from edgecron.planning.next_fire import Fire, Missed, next_after_pause, passed_u
 from edgecron.planning.windows import closing_ms, windows_of
 from edgecron.store.contract import Broken, Claimant, Decided, Granted
 from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.engines import find_engines
 from edgecron.store.sql.limits import Needs, RunCounts, ScopeKey
 from edgecron.store.sql.overlap_replace import (
     count_late,
@@ -59,6 +61,7 @@ class FireWriter:
         self.withdrawn: list[int] = []
         self.broken: list[Broken] = []
         self._rows = RowBatch(database, now_ms=now_ms, fences=fences)
+        self._taken: frozenset[str] | None = None  # the queues of living engines, once looked up
 
     def flush(self) -> None:
         """Write all rows now, before other rows of the same schedules are read or written."""
@@ -93,7 +96,7 @@ class FireWriter:
         # Whether this range has a row of its own depends on the fire that follows it.
         slow = spans[-1] if fires and spans and is_of_slow_engine(spans[-1], fires[0]) else None
         will_run = False
-        for scope in spec.scopes:
+        for scope in self._scopes_of(schedule_id, spec):
             for span in spans if slow is None else spans[:-1]:
                 self._write_missed(schedule_id, revision, spec, scope, span)
             for fire in fires:
@@ -116,7 +119,7 @@ class FireWriter:
         """Write for each scope that a pause skipped a fire."""
         at_ms = fire.plan_ms
         held = Missed(from_ms=at_ms, to_ms=at_ms, count=1, reason=Reason.PAUSED, source=fire.source)
-        for scope in spec.scopes:
+        for scope in self._scopes_of(schedule_id, spec):
             key = (schedule_id, *scope)
             self._rows.skip(key, revision, spec, missed_fire(held), held)
             if not self._rows.write():
@@ -137,12 +140,26 @@ class FireWriter:
         Returns False if overlap skips the fire.
         """
         key, policies = (schedule_id, *scope), spec.policies
+        if fire.cause is Cause.SCHEDULE and self._is_left_out(key, spec):
+            at_ms = fire.plan_ms
+            span = Missed(
+                from_ms=at_ms,
+                to_ms=at_ms,
+                count=1,
+                reason=Reason.MISFIRE,
+                missed_by=MissedBy.OFF,
+                source=fire.source,
+            )
+            for one in (span,) if before is None else (before, span):
+                self._write_missed(schedule_id, revision, spec, scope, one)
+            return False
         unmet, closes_ms, is_shut = None, None, False
         if policies.needs or spec.has_windows:
             if policies.overlap is not Overlap.ALLOW:
                 self._give_up_late(key, spec)
             unmet, closes_ms, is_shut = self._find_wait(schedule_id, spec, fire)
-        direct = self._direct and unmet is None and not is_shut
+        is_here = self._claimant is None or spec.queue_in(scope) in self._claimant.queues
+        direct = self._direct and is_here and unmet is None and not is_shut
         taken = None
         if self._counts.occupancy(key).active and _may_be_skipped(spec, fire):
             if unmet is None and not is_shut and self._takes_over(key, spec, fire):
@@ -191,7 +208,7 @@ class FireWriter:
             waits_for = WaitsFor.CONDITION
         else:
             waits_for = self._waits_for(admission, key, spec, fire)
-        shape = shape_of(revision, spec, fire, claimant=claimant, waiting=waiting)
+        shape = shape_of(key, revision, spec, fire, claimant=claimant, waiting=waiting)
         if admission is not Admission.REPLACE:
             self._rows.add(key, shape, waits_for)
             if taken is not None:
@@ -206,6 +223,30 @@ class FireWriter:
             self._replace(key, spec, by=execution_id, is_owed=unmet is not None or is_shut)
             self._rows.decided.append(new)  # after the runs that it replaced
         return True
+
+    def _scopes_of(self, schedule_id: int, spec: ScheduleSpec) -> tuple[tuple[str, str], ...]:
+        if spec.policies.on != EACH:
+            return spec.scopes
+        # An engine's cached definition can lack a machine that has joined since.
+        rows = self._database.rows(
+            """SELECT scope_kind, scope_id FROM schedule_scopes WHERE schedule_id = :id
+               ORDER BY scope_kind, scope_id""",
+            {"id": schedule_id},
+        )
+        return tuple((kind, scope_id) for kind, scope_id in rows)
+
+    def _is_left_out(self, key: ScopeKey, spec: ScheduleSpec) -> bool:
+        """Whether the machine of a scope is away and doesn't catch up with this fire later."""
+        queue = spec.queue_in(key[1:])
+        if queue == spec.placed_queue or spec.policies.catch_up is CatchUp.ALL:
+            return False
+        if self._taken is None:
+            alive = (one for one in find_engines(self._database) if not one.is_stale)
+            self._taken = frozenset(queue for one in alive for queue in one.queues)
+        if queue in self._taken:
+            return False
+        # One run waits for the machine, which may be away for months.
+        return spec.policies.catch_up is CatchUp.SKIP or self._counts.occupancy(key).active > 0
 
     def _find_wait(
         self, schedule_id: int, spec: ScheduleSpec, fire: Fire
@@ -238,7 +279,8 @@ class FireWriter:
             timezone=spec.timezone,
             now_ms=self._now_ms,
         )
-        skipped += give_up_expired(self._database, spec.placed_queue, self._needs, key=key)
+        queue = spec.queue_in(key[1:])
+        skipped += give_up_expired(self._database, queue, self._needs, key=key)
         for one in skipped:
             self._rows.decided.append(one)
             self.withdrawn.append(one.execution_id)

@@ -120,7 +120,6 @@ def _queue(
         "schedule": schedule.id,
         "revision": schedule.revision,
         "max_attempts": most_attempts(policies.retries, policies.on_interrupt),
-        "queue": spec.placed_queue,
         "now": now_ms,
     }
     found = database.returning_each(
@@ -136,6 +135,7 @@ def _queue(
                 "place": place,
                 "kind": kind,
                 "scope": scope,
+                "queue": spec.queue_in((kind, scope)),
                 "plan": fire.plan_ms,
                 "fire_key": fire.fire_key,
                 "payload": fire.payload,
@@ -326,7 +326,7 @@ def _queue_one(
             "max_attempts": most_attempts(
                 schedule.spec.policies.retries, schedule.spec.policies.on_interrupt
             ),
-            "queue": schedule.spec.placed_queue,
+            "queue": schedule.spec.queue_in(scope),
             "priority": priority,
         },
     )

@@ -114,7 +114,7 @@ class RowBatch:
         """Add times that will not run; the newest row of their kind grows by them."""
         if key in self._keys:
             self.write()  # One of these might be that row.
-        shape = shape_of(revision, spec, fire, claimant=None, waiting=(None, None))
+        shape = shape_of(key, revision, spec, fire)
         self._new.append(_NewRow(key, shape, skipped=(spec, span)))
         self._keys.add(key)
 
@@ -257,12 +257,13 @@ class RowBatch:
 
 
 def shape_of(
+    key: ScopeKey,
     revision: int,
     spec: ScheduleSpec,
     fire: Fire,
     *,
-    claimant: Claimant | None,
-    waiting: tuple[str | None, int | None],
+    claimant: Claimant | None = None,
+    waiting: tuple[str | None, int | None] = (None, None),
 ) -> Shape:
     """Return the shape of a fire's row. `waiting`: for which condition, and until when."""
     policies = spec.policies
@@ -270,7 +271,7 @@ def shape_of(
         revision,
         fire,
         most_attempts(policies.retries, policies.on_interrupt),
-        spec.placed_queue,
+        spec.queue_in(key[1:]),
         int(policies.priority if fire.priority is None else fire.priority),
         claimant,
         *waiting,

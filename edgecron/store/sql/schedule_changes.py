@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from edgecron.base.errors import AlreadyExists
 from edgecron.base.units import to_ms
 from edgecron.base.values import dataclass
+from edgecron.model.choices import GLOBAL_SCOPE
+from edgecron.model.engine import EACH, MACHINE, place
 from edgecron.model.schedule import Act, Author, Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire
 from edgecron.store.sql.connection import Connection
@@ -81,21 +83,28 @@ def update_schedule(
         )
         if retiming is not None:
             _retime(database, schedule, compiled.spec, retiming, now_ms)
-        _write_scopes(database, schedule.id, compiled.spec)
+        scopes = _scopes_after(compiled.spec, schedule.spec)
+        _write_scopes(database, schedule.id, scopes)
         _write_upstreams(database, schedule.id, compiled)
         is_same_kind = compiled.spec.job.kind is schedule.spec.job.kind
         can_move = is_same_kind or compiled.spec.queue == schedule.spec.queue
         if compiled.spec.placed_queue != schedule.spec.placed_queue and can_move:
             # In the former queue, no engine would start its queued runs, nor the retries of its
             # running ones: these hold back later runs.
+            is_each = compiled.spec.policies.on == EACH
             database.change(
-                """UPDATE executions SET queue = :queue
+                """UPDATE executions
+                   SET queue = iif(scope_kind = :kind, coalesce(:each || scope_id, :queue), :queue)
                    WHERE schedule_id = :id AND status IN ('queued', 'running')""",
-                {"id": schedule.id, "queue": compiled.spec.placed_queue},
+                {
+                    "id": schedule.id,
+                    "queue": compiled.spec.placed_queue,
+                    "kind": MACHINE,
+                    "each": place(compiled.spec.queue, "") if is_each else None,
+                },
             )
         wake_schedule(database, schedule.id, now_ms=now_ms)
         revision = schedule.revision + 1
-        scopes = compiled.spec.scopes
         write_revision(database, schedule.id, revision, columns, origin, now_ms, scopes=scopes)
         write_change(database, schedule.id, revision, act=act, author=author, now_ms=now_ms)
     return True
@@ -284,9 +293,10 @@ def _insert_one(
         )
     assert row is not None
     schedule_id = int(row[0])
-    _write_scopes(database, schedule_id, spec)
+    scopes = _scopes_after(spec, None)
+    _write_scopes(database, schedule_id, scopes)
     _write_upstreams(database, schedule_id, compiled)
-    write_revision(database, schedule_id, 1, columns, origin, now_ms, scopes=spec.scopes)
+    write_revision(database, schedule_id, 1, columns, origin, now_ms, scopes=scopes)
     write_change(database, schedule_id, 1, act=Act.ADD, author=author, now_ms=now_ms)
     return schedule_id
 
@@ -408,12 +418,24 @@ def _write_upstreams(database: Connection, schedule_id: int, compiled: CompiledS
     )
 
 
-def _write_scopes(database: Connection, schedule_id: int, spec: ScheduleSpec) -> None:
+def _scopes_after(spec: ScheduleSpec, before: ScheduleSpec | None) -> tuple[tuple[str, str], ...]:
+    """The scopes of a changed schedule. Engines add those of a schedule on each machine."""
+    machines: tuple[tuple[str, str], ...] = ()
+    if before is not None and before.policies.on == EACH:
+        machines = before.scopes
+    if spec.policies.on == EACH:
+        return machines or (GLOBAL_SCOPE,)
+    return tuple(one for one in spec.scopes if one not in machines) or (GLOBAL_SCOPE,)
+
+
+def _write_scopes(
+    database: Connection, schedule_id: int, scopes: tuple[tuple[str, str], ...]
+) -> None:
     database.change("DELETE FROM schedule_scopes WHERE schedule_id = :id", {"id": schedule_id})
     database.change_many(
         """INSERT INTO schedule_scopes (schedule_id, scope_kind, scope_id)
            VALUES (:id, :kind, :scope_id)""",
-        [{"id": schedule_id, "kind": kind, "scope_id": id_} for kind, id_ in spec.scopes],
+        [{"id": schedule_id, "kind": kind, "scope_id": id_} for kind, id_ in scopes],
     )
 
 

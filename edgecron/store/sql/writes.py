@@ -16,6 +16,7 @@ from edgecron.store.sql import (
     engines,
     explanations,
     limits,
+    machine_scopes,
     manual_runs,
     notices,
     outbox,
@@ -66,6 +67,8 @@ class Writes(Reads):
     find_calendar_users = due.find_calendar_users
     is_used = due.is_used
     find_placed = due.find_placed
+    join_machine = machine_scopes.join_machine
+    forget_machine = machine_scopes.forget_machine
     upcoming = due.upcoming
     find_next = due.find_next
     find_subject = due.find_subject

@@ -1,0 +1,91 @@
+"""The machines of schedules that run on each machine: a scope for each, which its engine adds.
+
+Until the first engine has done so, such a schedule has the global scope.
+"""
+
+from __future__ import annotations
+
+import json
+
+from edgecron.model.choices import GLOBAL_SCOPE
+from edgecron.model.engine import EACH, MACHINE, base_of, place
+from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.manual_runs import withdraw
+
+_OF_QUEUES = "queue IN (SELECT value FROM json_each(:queues)) AND deleted_at IS NULL"
+_HAS_JOINED = """EXISTS (SELECT 1 FROM schedule_scopes AS c WHERE c.schedule_id = schedules.id
+    AND c.scope_kind = :kind AND c.scope_id = :machine)"""
+
+
+def join_machine(database: Connection, queues: tuple[str, ...], machine: str) -> None:
+    """Let the schedules of these queues, which run on each machine, run on this one, too.
+
+    Runs that were queued before any machine had joined belong to this one.
+    """
+    wanted = {"queues": json.dumps(queues), "kind": MACHINE, "machine": machine}
+    is_new = f"{_OF_QUEUES} AND NOT {_HAS_JOINED}"
+    if database.row(f"SELECT 1 FROM schedules WHERE {is_new} LIMIT 1", wanted) is None:
+        return
+    kind, scope_id = GLOBAL_SCOPE
+    before = {"queues": wanted["queues"], "global": kind, "none": scope_id}
+    with database.transaction():
+        database.change(
+            f"""INSERT INTO schedule_scopes (schedule_id, scope_kind, scope_id)
+                SELECT id, :kind, :machine FROM schedules WHERE {is_new}""",
+            wanted,
+        )
+        database.change(
+            f"""DELETE FROM schedule_scopes WHERE scope_kind = :global AND scope_id = :none
+                AND schedule_id IN (SELECT id FROM schedules WHERE {_OF_QUEUES})""",
+            before,
+        )
+        for queue in queues:
+            database.change(
+                """UPDATE executions SET scope_kind = :kind, scope_id = :machine, queue = :own
+                   WHERE queue = :queue AND status = 'queued' AND status IN ('queued', 'running')
+                       AND scope_kind = :global""",
+                {
+                    "kind": MACHINE,
+                    "machine": machine,
+                    "own": place(base_of(queue), machine),
+                    "queue": queue,
+                    "global": kind,
+                },
+            )
+
+
+def forget_machine(database: Connection, machine: str, *, now_ms: int) -> int:
+    """Let schedules no longer run on a machine, and cancel its queued runs of these schedules.
+
+    Returns how many schedules ran there.
+    """
+    wanted = {"kind": MACHINE, "machine": machine, "on": EACH}
+    with database.transaction():
+        ids = [
+            schedule_id
+            for (schedule_id,) in database.rows(
+                f"SELECT id FROM schedules WHERE placed_on = :on AND {_HAS_JOINED}", wanted
+            )
+        ]
+        queued = database.rows(
+            """SELECT id FROM executions WHERE status = 'queued'
+                   AND status IN ('queued', 'running') AND scope_kind = :kind
+                   AND scope_id = :machine
+                   AND schedule_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))""",
+            {"kind": MACHINE, "machine": machine, "ids": json.dumps(ids)},
+        )
+        for (execution_id,) in queued:
+            withdraw(database, execution_id, now_ms=now_ms)
+        database.change_many(
+            """DELETE FROM schedule_scopes WHERE schedule_id = :id AND scope_kind = :kind
+                   AND scope_id = :machine""",
+            [{"id": one, "kind": MACHINE, "machine": machine} for one in ids],
+        )
+        kind, scope_id = GLOBAL_SCOPE
+        database.change_many(
+            """INSERT INTO schedule_scopes (schedule_id, scope_kind, scope_id)
+               SELECT id, :kind, :scope FROM schedules WHERE id = :id AND NOT EXISTS (
+                   SELECT 1 FROM schedule_scopes WHERE schedule_id = :id)""",
+            [{"id": one, "kind": kind, "scope": scope_id} for one in ids],
+        )
+    return len(ids)

@@ -1,0 +1,170 @@
+"""Schedules that run on each machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgecron.base.errors import InvalidInput, LeaseLost
+from edgecron.model.choices import CatchUp, Cause
+from edgecron.model.options import Policies
+from edgecron.planning.next_fire import Fire
+from tests.engine.machines import Machine, expire
+from tests.support.specs import enqueue
+from tests.support.story import a_spec
+from tests.support.tools import need_packages
+
+need_packages("psycopg")
+
+HOUR_S = 3600
+EACH = Policies(on="each")
+
+
+def after_s(machine: Machine, seconds: int) -> None:
+    """Let time pass on a machine, and then what is due start, and what is over end."""
+    machine.after_s(seconds)
+    machine.after_s(0)
+
+
+def scopes(machine: Machine, name: str = "scan") -> list[str]:
+    """The machine and the status of each run, oldest first."""
+    words = (f"{run.scope_id} {run.status}" for run in machine.runs(name))
+    return sorted(words)
+
+
+def test_each_machine_runs_a_due_schedule_once(first: Machine, second: Machine) -> None:
+    first.add("scan", "every 1h", on="each")
+    after_s(first, 0)
+    after_s(second, 0)
+    for _ in range(2):
+        after_s(first, HOUR_S)
+        after_s(second, HOUR_S)
+        after_s(first, 1)
+        after_s(second, 1)
+
+    assert scopes(first) == ["first success"] * 2 + ["second success"] * 2
+    assert len(first.world.bodies) == len(second.world.bodies) == 2
+
+
+def test_a_machine_that_comes_later_joins(first: Machine, url: str, tmp_path: Path) -> None:
+    first.add("scan", "every 1h", on="each")
+    after_s(first, HOUR_S)
+    third = Machine("third", url, tmp_path)
+    after_s(third, HOUR_S)
+    after_s(first, HOUR_S)
+    after_s(third, HOUR_S)
+    after_s(first, 1)
+    found = scopes(first)
+    third.store.close()
+
+    assert found == ["first success", "first success", "third success"]
+
+
+def test_one_run_waits_for_a_machine_that_is_away(first: Machine, second: Machine) -> None:
+    first.add("scan", "every 1h", on="each")
+    after_s(first, 0)
+    after_s(second, 0)
+    expire(first.store, "second")
+    for _ in range(3):
+        after_s(first, HOUR_S)
+    away = scopes(first)
+    second.world.clock.advance_ms(1000 * 3 * HOUR_S)
+    with pytest.raises(LeaseLost):
+        second.engine.step()
+    after_s(second, 1)
+    after_s(second, 1)
+
+    assert away == ["first success"] * 3 + ["second queued", "second skipped"]
+    [skipped] = [run for run in first.runs("scan") if run.status == "skipped"]
+    assert (skipped.reason, skipped.error_code, skipped.missed_count) == ("misfire", "off", 2)
+    assert "second success" in scopes(first)
+
+
+def test_nothing_waits_for_a_machine_if_missed_times_are_skipped(
+    first: Machine, second: Machine
+) -> None:
+    first.add("scan", "every 1h", on="each", catch_up=CatchUp.SKIP)
+    after_s(first, 0)
+    after_s(second, 0)
+    expire(first.store, "second")
+    after_s(first, HOUR_S)
+
+    assert scopes(first) == ["first success", "second skipped"]
+
+
+def test_a_run_that_nobody_had_joined_is_that_of_the_first_machine(first: Machine) -> None:
+    first.add("scan", "on demand", on="each")
+    now_ms = first.world.clock.now_ms()
+    fire = Fire(plan_ms=now_ms, due_ms=now_ms, cause=Cause.MANUAL, fire_key="manual:1")
+    enqueue(first.store, first.store.get_schedule("scan"), fire, now_ms=now_ms)
+    after_s(first, 0)
+
+    assert scopes(first) == ["first success"]
+
+
+def test_a_forgotten_machine_leaves_and_its_queued_runs_are_cancelled(
+    first: Machine, second: Machine
+) -> None:
+    first.add("scan", "every 1h", on="each")
+    after_s(first, 0)
+    after_s(second, 0)
+    expire(first.store, "second")
+    after_s(first, HOUR_S)
+    count = first.store.forget_machine("second", now_ms=first.world.clock.now_ms())
+    after_s(first, HOUR_S)
+
+    assert count == 1
+    assert scopes(first) == ["first success", "first success", "second cancelled"]
+    assert first.store.get_schedule("scan").spec.scopes == (("machine", "first"),)
+
+
+def test_the_last_machine_that_is_forgotten_can_join_again(first: Machine, second: Machine) -> None:
+    first.add("scan", "every 1h", on="each")
+    after_s(first, 0)
+    first.store.forget_machine("first", now_ms=first.world.clock.now_ms())
+    before = first.store.get_schedule("scan").spec.scopes
+    second.add("other", "every 1h")
+    after_s(first, 1)
+
+    assert before == (("global", ""),)
+    assert first.store.get_schedule("scan").spec.scopes == (("machine", "first"),)
+
+
+@pytest.mark.parametrize(
+    ("on", "expected"),
+    [("each", ["first success", "second success"]), ("first", [" success"])],
+)
+def test_an_edit_keeps_the_machines_or_leaves_them(
+    first: Machine, second: Machine, on: str, expected: list[str]
+) -> None:
+    first.add("scan", "every 1h", on="each")
+    after_s(first, 0)
+    after_s(second, 0)
+    first.place(first.store.get_schedule("scan"), on=on)
+    after_s(first, HOUR_S)
+    after_s(second, HOUR_S)
+    after_s(first, 1)
+
+    assert scopes(first) == expected
+
+
+def test_a_retry_stays_on_its_machine(first: Machine, second: Machine) -> None:
+    first.add("scan", "every 1h", on="each", lasts_s=600, retries=True)
+    after_s(first, 0)
+    after_s(second, 0)
+    after_s(first, HOUR_S)
+    after_s(second, HOUR_S)
+    expire(first.store, "second")
+    after_s(first, 60)
+    after_s(first, 60)
+
+    retries = [run for run in first.runs("scan") if run.attempt == 2]
+    assert [(run.scope_id, run.status) for run in retries] == [("second", "queued")]
+
+
+def test_other_scopes_and_boots_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="the machines are the scopes"):
+        a_spec("scan", "every 1h", policies=EACH, scopes=(("device", "pump"),))
+    with pytest.raises(InvalidInput, match="the boot of one machine"):
+        a_spec("scan", "on boot", policies=EACH)
