@@ -49,15 +49,18 @@ ALL: tuple[Mutation, ...] = (
     Mutation(
         name="own-machine",
         guard="of the runs on each machine, an engine starts its own",
-        proves=("I26", "91"),
+        proves=("91",),
         edits=(
             Edit(
-                function="_write_fire",
-                old="direct = self._direct and is_here and unmet is None and not is_shut",
-                new="direct = self._direct and unmet is None and not is_shut",
+                function="FireWriter._write_fire",
+                old="self._direct and is_here",
+                new="self._direct",
             ),
         ),
-        hunt=Hunt(tests=(PLACEMENT,), says=fails("I26")),
+        hunt=Hunt(
+            tests=("tests/engine/test_engine_each.py",),
+            says="test_each_machine_runs_a_due_schedule_once",
+        ),
     ),
     Mutation(
         name="unique-row",
