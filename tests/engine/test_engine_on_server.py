@@ -154,6 +154,32 @@ def test_another_machine_follows_the_output_of_a_run(
     assert daemon.stop() == 0
 
 
+@pytest.mark.failure(88)
+def test_a_daemon_behind_a_pooler_carries_out_what_another_machine_asks(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    name = postgres.create_database().partition("@/")[2].partition("?")[0]
+    with postgres.pooler() as folder, ExitStack() as stack:
+        place = Place(tmp_path, stack, url=postgres.url(name, folder=folder))
+        place.add("long", "@yearly", f"echo hello; {place.gate.line}")
+        daemon = place.daemon()
+        polling = daemon.wait_for("polling")
+        [run] = place.client.run_now("long")
+        place.gate.wait_arrival()
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+        with Client(place.database) as other:  # It sees no doorbell.
+            other.cancel(run.id)
+            ended = daemon.wait_for("ended", schedule="long")
+            with other.follower(run.id) as follower:
+                printed = list(follower.read_stored())
+
+        assert polling["every_s"] == 5
+        assert (ended["status"], ended["reason"]) == ("cancelled", "request")
+        assert b"".join(chunk.content for _, chunk in printed) == b"hello\n"
+        assert daemon.stop() == 0
+
+
 def test_notices_show_what_others_write_and_not_what_we_write(
     stores: tuple[PostgresStore, PostgresStore],
 ) -> None:
