@@ -43,7 +43,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "export": ("Write schedules as a TOML file", "apply, backup; topic toml"),
         "import": ("Import a crontab", "export, apply; topics cron, anacron"),
         "scan": (
-            "List schedules of cron and systemd",
+            "List schedules of cron, systemd and launchd",
             "adopt, import; topics moving, cron, systemd",
         ),
         "adopt": (

@@ -9,12 +9,14 @@ edgecron imports all lines or none. Files in /etc have a user column. For other 
 column use --system, and for files in /etc without one --user-format. New schedules get the policies
 of `edgecron config show defaults`.
 
-edgecron imports each line once. A second import adds the lines that are new, also if you have
-changed or removed the schedules of the others. A line that has changed is a new line. If a line is
-no longer in the file, edgecron names its schedule; --prune removes it.
+edgecron imports each line once. A second import shows what changed in the crontab and in edgecron,
+and asks. --take crontab changes the schedules as the lines say, and --take edgecron keeps them.
+Variables that you added with `edit --env` stay. A removed schedule stays removed unless you give
+--again. If a line is no longer in the file, edgecron names its schedule; --prune removes it.
 
 MAILTO becomes a rule for notices that mails what a run printed. The import shows the rule for the
-configuration, unless it is there. MAILTO="" becomes `--notify off`.
+configuration, unless it is there. MAILTO="" becomes `--notify off`. If a line has a MAILTO that its
+schedule lacks, a second import shows it as a change.
 
 cron still runs the lines until you comment them out. edgecron offers this, and --comment-out does
 it without a question.
@@ -36,35 +38,40 @@ from edgecron.base.values import NamedTuple, replace
 from edgecron.cli.apply import need_consent
 from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.parser import Parser
-from edgecron.cli.plans import say_undo
+from edgecron.cli.plans import put_changes, say_undo
 from edgecron.cli.session import Session
 from edgecron.formats.config_values import default_policies, option_defaults
 from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_identity import (
     comment_out,
+    find_gone,
+    find_new,
     imprint_of,
     match_entries,
-    name_entries,
     put_back,
+    take_line,
 )
 from edgecron.formats.crontab_lines import (
     Crontab,
     Entry,
+    Match,
     find_spool_owner,
     is_system_path,
     mail_rule_text,
 )
-from edgecron.formats.document_plan import Action, Step
+from edgecron.formats.document_plan import Action, Step, Wanted, compare_one
 from edgecron.model.listing import standing_of
 from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import count_words, job_words, next_words, trigger_words
 
 if TYPE_CHECKING:
+    from edgecron.cli.session import Session
     from edgecron.model.options import Policies
 
 
 _FORMATS = ("crontab", "anacrontab")
+_SIDES = ("crontab", "edgecron")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -73,6 +80,10 @@ def add_arguments(parser: Parser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--system", action="store_true", help="read a user column in each line")
     which.add_argument("--user-format", action="store_true", help="read no user column")
+    parser.add(
+        "--take crontab|edgecron", "choose which side wins if a line has changed since its import"
+    )
+    parser.add("--again", "also import lines whose schedules were removed")
     parser.add("--prune", "remove schedules whose lines are no longer in FILE")
     parser.add("--comment-out", "comment out the imported lines in FILE")
 
@@ -96,6 +107,11 @@ def run(cli: Session, args: Namespace) -> int:
         else:
             hint = cli.command("import anacrontab /etc/anacrontab")
         raise UsageError(f"the {args.format} is missing, expected FILE, or - for stdin", hint=hint)
+    if args.take not in (None, *_SIDES):
+        raise UsageError(
+            f"--take is {args.take!r}, expected crontab or edgecron",
+            hint="for example: --take crontab",
+        )
     if args.comment_out:
         refuse_comment_out(args.file)
     content = read_crontab_file(args.file)
@@ -106,7 +122,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.warn(str(warning))
     done = _import(cli, args, content, crontab)
     if cli.is_json:
-        cli.put_json(map(schedule_object, done.added))
+        cli.put_json(schedule_object(schedule) for schedule in (*done.added, *done.changed))
     else:
         _put(cli, done)
     entries = tuple(one for one in crontab.entries if one.line not in done.left_out)
@@ -164,6 +180,7 @@ class _Done(NamedTuple):
     """The result of an import: schedules and lines by what happened to them."""
 
     added: list[Schedule]
+    changed: list[Schedule]
     removed: list[Schedule]
     known: list[str]
     left_out: list[int]
@@ -172,57 +189,97 @@ class _Done(NamedTuple):
 def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> _Done:
     client, source = cli.client(), crontab_source(args.file)
     schedules = {schedule.id: schedule for schedule in client.schedules()}
-    # A schedule that exists comes before a removed one that the same line made earlier.
-    imported = sorted(client.imported(), key=lambda one: one.schedule_id not in schedules)
-    imprints = {one.schedule_id: one.imprint for one in imported}
-    known, rest = match_entries(crontab.entries, imprints)
-    found = {schedule_id for schedule_id, _ in known}
-    others = {one: schedules[one] for one in schedules if one not in found}
-    same, new = match_entries(rest, {one: imprint_of(others[one].spec) for one in others})
-    removed = [entry for schedule_id, entry in known if schedule_id not in schedules]
-    known = [each for each in known if each[0] in schedules] + same
-    found = {schedule_id for schedule_id, _ in known}
-    # The lines that an earlier import made comments of are not gone.
-    moved, _ = match_entries(_moved_entries(args, content), imprints)
-    found |= {schedule_id for schedule_id, _ in moved}
-    gone = [
-        schedules[one.schedule_id]
-        for one in imported
-        if one.source == source and one.schedule_id in schedules and one.schedule_id not in found
+    specs = {schedule_id: schedule.spec for schedule_id, schedule in schedules.items()}
+    imported = client.imported()
+    matches, rest = match_entries(crontab.entries, imported, specs, source=source)
+    removed = [match for match in matches if match.is_removed]
+    if args.again:
+        rest += [match.entry for match in removed]
+        removed = []
+    there = [match for match in matches if not match.is_removed]
+    wanted = _choose_changes(cli, args, there, schedules)
+    matched = {match.schedule_id for match in there}
+    policies = default_policies(option_defaults(cli.config()))
+    comparison = find_new(
+        rest,
+        [spec for schedule_id, spec in specs.items() if schedule_id not in matched],
+        taken=[specs[schedule_id].name for schedule_id in matched],
+    )
+    names = {schedule.name: schedule.id for schedule in schedules.values()}
+    gone = find_gone(
+        _moved_entries(args, content),
+        imported,
+        specs,
+        source=source,
+        found=matched | {names[entry.spec.name] for entry in comparison.known},
+    )
+    steps = [_change_step(match, schedules[match.schedule_id]) for match in wanted]
+    pruned = [
+        Step(action=Action.REMOVE, name=schedules[one].name, schedule=schedules[one])
+        for one in (gone if args.prune else ())
     ]
-    if args.prune and gone:
-        steps = [Step(action=Action.REMOVE, name=one.name, schedule=one) for one in gone]
-        if not crontab.entries:
-            need_consent(cli, steps)
-        client.apply(steps, origin="crontab")
+    if pruned and not crontab.entries:
+        need_consent(cli, pruned)
+    changed = client.apply([*steps, *pruned], origin="crontab") if steps or pruned else []
     added = []
-    if new:
-        policies = default_policies(option_defaults(cli.config()))
-        specs = name_entries(new, [one.name for one in schedules.values()])
-        added = client.add_all(
-            [with_default_policies(spec, policies) for spec in specs], origin="crontab"
-        )
-    notes = [*known, *((made.id, entry) for made, entry in zip(added, new, strict=True))]
+    if comparison.new:
+        new = [with_default_policies(entry.spec, policies) for entry in comparison.new]
+        added = client.add_all(new, origin="crontab")
+    ids = names | {schedule.name: schedule.id for schedule in added}
+    notes = [(match.schedule_id, match.entry) for match in there]
+    notes += [(ids[entry.spec.name], entry) for entry in (*comparison.known, *comparison.new)]
     client.note_imported(
         [
             Imported(schedule_id=schedule_id, source=source, imprint=imprint_of(entry.spec))
             for schedule_id, entry in notes
         ]
     )
-    if removed:
-        lines = ", ".join(f"line {entry.line} ({entry.spec.name})" for entry in removed)
-        cli.say(
-            f"skipped, because you removed their schedules since the import: {lines};"
-            f" restore one: {cli.command('undo NAME')}"
-        )
+    _say_left(cli, there, removed, schedules)
     if gone and not args.prune:
-        _say_gone(cli, args, [one.name for one in gone])
+        _say_gone(cli, args, [schedules[one].name for one in gone])
+    known = [specs[match.schedule_id].name for match in there if match not in wanted]
     return _Done(
         added=added,
-        removed=gone if args.prune else [],
-        known=[schedules[schedule_id].name for schedule_id, _ in known],
-        left_out=[entry.line for entry in removed],
+        changed=changed,
+        removed=[schedules[one] for one in gone] if args.prune else [],
+        known=known + [entry.spec.name for entry in comparison.known],
+        left_out=[match.entry.line for match in removed],
     )
+
+
+def _choose_changes(
+    cli: Session, args: Namespace, matches: list[Match], schedules: dict[int, Schedule]
+) -> list[Match]:
+    """Show lines that changed since their import; return those to take over.
+
+    Raises UsageError if neither an option nor a person says which side wins.
+    """
+    changed = [one for one in matches if one.changed_in_crontab and not one.is_same_now]
+    is_asked = args.take is None and cli.can_ask()
+    wanted = []
+    for match in changed:
+        schedule = schedules[match.schedule_id]
+        if not cli.is_json:
+            sides = f"in the crontab: {', '.join(match.changed_in_crontab)}"
+            if match.changed_in_edgecron:
+                sides += f"; in edgecron: {', '.join(match.changed_in_edgecron)}"
+            cli.put(f"line {match.entry.line}, {schedule.name}, has changed since its import")
+            cli.put(f"    {sides}")
+            put_changes(cli, _change_step(match, schedule).changes)
+        if args.take == "crontab" or (is_asked and cli.ask("change the schedule as shown?")):
+            wanted.append(match)
+    if changed and args.take is None and not is_asked:
+        count = len(changed)
+        lines = "a line has" if count == 1 else f"{count} lines have"
+        raise UsageError(
+            f"nothing was imported: {lines} changed since the import",
+            hint="--take crontab changes the schedules, --take edgecron leaves them",
+        )
+    return wanted
+
+
+def _change_step(match: Match, schedule: Schedule) -> Step:
+    return compare_one(Wanted(spec=take_line(schedule.spec, match)), schedule)
 
 
 def _moved_entries(args: Namespace, content: bytes) -> list[Entry]:
@@ -241,6 +298,24 @@ def _say_gone(cli: Session, args: Namespace, names: list[str]) -> None:
     them = "it" if len(names) == 1 else "them"
     rm = cli.command(f"rm {' '.join(names)}")
     cli.say(f"no longer in {file}: {', '.join(names)}; remove {them} with --prune, or {rm}")
+
+
+def _say_left(
+    cli: Session, matches: list[Match], removed: list[Match], schedules: dict[int, Schedule]
+) -> None:
+    """Say which schedules a person changed or removed since the import."""
+    edited = [
+        f"{schedules[one.schedule_id].name} ({', '.join(one.changed_in_edgecron)})"
+        for one in matches
+        if one.changed_in_edgecron and not one.changed_in_crontab
+    ]
+    if edited:
+        cli.say(f"changed in edgecron since the import, not replaced: {', '.join(edited)}")
+    if removed:
+        names = ", ".join(f"{one.entry.spec.name} (line {one.entry.line})" for one in removed)
+        cli.say(
+            f"skipped, because you removed them since the import: {names}; to import them: --again"
+        )
 
 
 def with_default_policies(spec: ScheduleSpec, policies: Policies) -> ScheduleSpec:
@@ -277,13 +352,15 @@ def _put(cli: Session, done: _Done) -> None:
         )
     if known:
         cli.say(f"already imported: {', '.join(known)}")
+    if done.changed:
+        cli.say(f"changed {count_words(len(done.changed), 'schedule')}")
     for schedule in done.removed:
         undo = cli.command(f"undo {schedule.name}")
         cli.put(f"removed {schedule.name}; its history stays; restore it: {undo}")
     if added:
         cli.say(f"imported {count_words(len(added), 'schedule')}")
-    say_undo(cli, [one.name for one in added])
-    if not (added or done.removed):
+    say_undo(cli, [one.name for one in (*added, *done.changed)])
+    if not (added or done.changed or done.removed):
         cli.say(
             "nothing new to import"
             if known or done.left_out

@@ -3,12 +3,15 @@
 edgecron next
 edgecron next nightly -n 3
 edgecron next --filter due:03       runs between 3 and 4, within 7 days
+edgecron next -n 100 --ics > runs.ics
 """
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
-from datetime import datetime, tzinfo
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta, tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -37,10 +40,13 @@ def add_arguments(parser: Parser) -> None:
         "--filter TEXT", "show runs that match, such as due:03 or command:restic", dest="wanted"
     )
     parser.add("-n N", "show N runs (default: 10)", dest="limit", default="10")
+    parser.add("--ics", "write an iCalendar file for a calendar")
 
 
 def run(cli: Session, args: Namespace) -> int:
     limit = read_count(args.limit, what="-n", most=_MOST)
+    if args.ics and cli.is_json:
+        raise UsageError("--ics and --json exclude each other", hint="use one of them")
     wanted = None if args.wanted is None else parse_filter(args.wanted)
     if wanted is not None and wanted.unused_on_fires:
         raise UsageError(
@@ -53,7 +59,12 @@ def run(cli: Session, args: Namespace) -> int:
         )
     client = cli.reader()
     fires = list(islice(client.next_fires(args.name, matches=wanted), limit))
-    if cli.is_json:
+    if args.ics:
+        # Not `print`: a calendar has CRLF at the end of its lines.
+        text = write_calendar(fires, origin=_origin_of(cli, client), now=client.now())
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+    elif cli.is_json:
         cli.put_json(fire_object(fire) for fire in fires)
     elif fires:
         _put_table(cli, client, fires)
@@ -109,3 +120,66 @@ def _say_nothing_to_come(cli: Session, client: Reader, name: str | None) -> None
         )
         return
     cli.say(f"{name}: {cli.next_sentence(client.schedule(name))}")
+
+
+# A calendar (RFC 5545).
+
+_MOST_OCTETS = 75  # of a line, without its end (RFC 5545, 3.1)
+_LASTS = timedelta(minutes=1)  # calendars hide an event that takes no time
+
+
+def _origin_of(cli: Session, client: Reader) -> str:
+    """Return a name of the database that no other database has, or of the server that has it."""
+    from urllib.parse import urlsplit  # Rarely needed: only a calendar has identities.
+
+    from edgecron.client.schedules import Schedules
+
+    if isinstance(client, Schedules):
+        return client.store.uuid
+    return urlsplit(cli.remote_url() or "").netloc
+
+
+def write_calendar(fires: Iterable[UpcomingFire], *, origin: str, now: datetime) -> str:
+    """Return the text of a calendar with one event per fire, at the time when it can start.
+
+    An event keeps its identity (`origin`, schedule and plan time), so that a later import replaces
+    it, and that of another machine does not. It does not mark a person as busy.
+    """
+    lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//edgecron//next//EN"]
+    for fire in fires:
+        lines += [
+            "BEGIN:VEVENT",
+            f"UID:{_stamp(fire.plan_at)}-{fire.schedule}@{origin}",
+            f"DTSTAMP:{_stamp(now)}",
+            f"DTSTART:{_stamp(fire.due_at)}",
+            f"DTEND:{_stamp(fire.due_at + _LASTS)}",
+            f"SUMMARY:{_text(fire.schedule)}",
+            *([f"DESCRIPTION:{_text(fire.source)}"] if fire.source else []),
+            "TRANSP:TRANSPARENT",
+            "END:VEVENT",
+        ]
+    lines.append("END:VCALENDAR")
+    return "".join(f"{part}\r\n" for line in lines for part in _folded(line))
+
+
+def _stamp(at: datetime) -> str:
+    """An aware UTC instant in whole seconds."""
+    return f"{at:%Y%m%dT%H%M%SZ}"
+
+
+def _text(text: str) -> str:
+    """Escape what has a meaning in a text (RFC 5545, 3.3.11)."""
+    for special in ("\\", ";", ","):
+        text = text.replace(special, f"\\{special}")
+    return text.replace("\r\n", "\\n").replace("\n", "\\n").replace("\r", "\\n")
+
+
+def _folded(line: str) -> Iterator[str]:
+    """Cut a line into parts of at most 75 octets; each further part begins with a space."""
+    part = ""
+    for letter in line:
+        if len((part + letter).encode()) > _MOST_OCTETS:
+            yield part
+            part = " "
+        part += letter
+    yield part

@@ -1,4 +1,4 @@
-"""List schedules of cron and systemd.
+"""List schedules of cron, systemd and launchd.
 
     edgecron scan
     edgecron scan --all
@@ -6,8 +6,9 @@
     edgecron scan --root /mnt/other-system
 
 This command changes nothing and needs no database. It reads crontabs, the folders of run-parts,
-and systemd timers. As root it reads those of all users, otherwise your own and those that you can
-read. It also shows jobs that do not run later if the machine sleeps.
+systemd timers and property lists of launchd. As root it reads those of all users, otherwise your
+own and those that you can read. It also shows minutes in which many jobs start, jobs that do not
+run later if the machine sleeps, and services that failed, according to the journal.
 
 `edgecron adopt NAME` moves one of them to edgecron. `edgecron help moving` explains the move.
 """
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from edgecron.client.machine_files import MachineJob
     from edgecron.client.machine_scan import MachineTimeline, TimedJob
 
+_MOST_PILE_UPS = 5
+
 
 def add_arguments(parser: Parser) -> None:
     parser.add("--all", "also list timers that are off")
@@ -49,7 +52,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json(job_object(one) for one in jobs)
     elif jobs:
         _put_table(cli, jobs, at)
-        _put_findings(cli, [one.job for one in jobs])
+        _put_findings(cli, found, jobs, at)
     for sentence in found.unread:
         cli.warn(f"not read: {sentence}")
     _say_more(cli, found, jobs, root)
@@ -105,12 +108,31 @@ def _absent(job: MachineJob) -> str:
     return ", ".join(job.triggers) if job.is_enabled and job.triggers else "-"
 
 
-def _put_findings(cli: Session, jobs: list[MachineJob]) -> None:
+def _put_findings(
+    cli: Session, found: MachineTimeline, timed: list[TimedJob], at: datetime
+) -> None:
+    from edgecron.client.machine_scan import failure_words, pile_up_words
+
+    jobs = [one.job for one in timed]
+    _put_section(
+        cli,
+        "many start in the same minute:",
+        [pile_up_words(one, zone=cli.zone()) for one in found.pile_ups[:_MOST_PILE_UPS]],
+    )
     missed = [job.name for job in jobs if job.is_enabled and job.is_caught_up is False]
     _put_section(
         cli,
         "not run later if the machine sleeps or is off at their time:",
         [", ".join(missed)] if missed else [],
+    )
+    _put_section(
+        cli,
+        "failed in the last 7 days, says the journal:",
+        [
+            f"{one.job.name}: {failure_words(one.failure, zone=cli.zone(), now=at)}"
+            for one in timed
+            if one.failure is not None
+        ],
     )
     _put_section(
         cli,
@@ -152,7 +174,7 @@ def _say_more(cli: Session, found: MachineTimeline, jobs: list[TimedJob], root: 
         verb = "was" if found.moved_count == 1 else "were"
         cli.say(f"{count_words(found.moved_count, 'job')} {verb} moved to edgecron")
     if not jobs:
-        cli.say("no jobs of cron or systemd were found")
+        cli.say("no jobs of cron, systemd or launchd were found")
     able = next(
         (one.job.name for one in jobs if one.job.spec is not None and one.job.is_enabled), None
     )

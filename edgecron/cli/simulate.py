@@ -39,7 +39,8 @@ from edgecron.formats.document import MOST_BYTES, read_document
 from edgecron.formats.value_texts import read_time
 from edgecron.planning.simulation import SimulatedDay, Simulation
 from edgecron.views.busy import busiest_words, sections
-from edgecron.views.phrases import count_words, glyph
+from edgecron.views.phrases import count_words
+from edgecron.views.statistics import plot
 from edgecron.views.times import local_time, short_duration
 
 if TYPE_CHECKING:
@@ -117,8 +118,8 @@ def _put(cli: Session, found: Simulation, places: int | None) -> None:
     if found.runs:
         cli.put(f"busiest minute: {busiest_words(found, places, zone=zone)}")
         if len(found.days) > 1:
-            bars = [sum(day.runs for day in days) for days in _parts(found)]
-            cli.put(f"runs over time: {_plot(bars)}")
+            bars = [float(sum(day.runs for day in days)) for days in _parts(found)]
+            cli.put(f"runs over time: {plot(bars)}")
         cli.put()
         _put_schedules(cli, found)
     for heading, lines in sections(found, zone=zone):
@@ -172,10 +173,3 @@ def _put_schedules(cli: Session, found: Simulation) -> None:
         ],
         flexible=((0, 12), 8, 7),
     )
-
-
-def _plot(values: Sequence[int]) -> str:
-    """Draw each value as a bar, the largest as a full one; digits without UTF-8."""
-    bars = glyph("▁▂▃▄▅▆▇█", "12345678")
-    top = max(values) or 1
-    return "".join(bars[min(len(bars) - 1, value * len(bars) // top)] for value in values)

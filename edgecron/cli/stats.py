@@ -3,6 +3,7 @@
     edgecron stats
     edgecron stats nightly --since 30d
     edgecron stats --since 2026-11-01 --json
+    edgecron stats --trend       compare with the month before
     edgecron stats -n all        every schedule, and all of them together
 
 edgecron counts runs that ended or were skipped in the last seven days, or since --since. It reads
@@ -10,6 +11,10 @@ at most the newest 100,000 runs. SUCCESS RATE is the share of successes among th
 succeeded, failed or were interrupted. LATE is the time from due to started, without runs that were
 caught up or backfilled. A series of skipped times is one row and counts in full, even if it began
 before --since.
+
+--trend compares success rate and median duration with the 30 days before --since. A trend has 12
+steps from then until now, the oldest first; a terminal without UTF-8 shows 1 to 8. If runs of that
+month were removed, edgecron compares nothing and leaves their steps empty.
 
 A terminal shows the first 50 schedules by name; a pipe and --json get all of them, unless you give
 -n. The line "(all)" appears only if all schedules are shown. With --json, it is the last
@@ -33,12 +38,13 @@ from edgecron.client.record_forms import find_counted, stats_objects
 from edgecron.formats.value_texts import read_past
 from edgecron.model.choices import Status
 from edgecron.views.phrases import size_words
+from edgecron.views.statistics import plot
 from edgecron.views.times import local_time, short_duration
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
     from edgecron.model.schedule import Schedule
-    from edgecron.views.statistics import Spread, Tallied
+    from edgecron.views.statistics import Spread, Tallied, Tally, Trend
 
 _SINCE = "7d"
 
@@ -46,6 +52,7 @@ _SINCE = "7d"
 def add_arguments(parser: Parser) -> None:
     parser.add("[NAME]", "show only this schedule (default: all)")
     parser.add("--since DURATION|TIME", "count from this time on (default: 7d)", default=_SINCE)
+    parser.add("--trend", "compare with the month before")
     add_page_arguments(parser)
 
 
@@ -65,6 +72,7 @@ def run(cli: Session, args: Namespace) -> int:
         since=read_past(args.since, what="--since", now=client.now()),
         after=args.after,
         limit=None if limit is None else limit + 1,  # One more tells whether there are more.
+        with_trends=args.trend,
     )
     names = list(found.by_name)
     if limit is not None and len(names) > limit:
@@ -75,9 +83,13 @@ def run(cli: Session, args: Namespace) -> int:
     elif args.name is not None:
         _put_one(cli, client, found, find_counted(client, found, args.name).get(args.name))
     else:
-        _put_table(cli, found, is_all=is_all)
+        if args.trend:
+            _put_trends(cli, found)
+        else:
+            _put_table(cli, found, is_all=is_all)
         if len(found.by_name) < len(names):
             words = ["stats", "--since", args.since] if args.since != _SINCE else ["stats"]
+            words += ["--trend"] * args.trend
             say_more(cli, words, after=names[len(found.by_name) - 1], limit=args.limit)
     if found.cut_at is not None and not cli.is_json:
         cut = local_time(found.cut_at, zone=cli.zone())
@@ -86,9 +98,7 @@ def run(cli: Session, args: Namespace) -> int:
 
 
 def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
-    if not found.by_name:
-        since = local_time(found.since, zone=cli.zone())
-        cli.say(f"no run has ended since {since}; to count older runs: --since 30d")
+    if _is_empty(cli, found):
         return
     named = list(found.by_name.items())
     if len(named) > 1 and is_all:
@@ -127,6 +137,49 @@ def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
     cli.put_table(words, rows, styles=styles, flexible=(0, 9, 8, 7, 6))
 
 
+def _is_empty(cli: Session, found: Tallied) -> bool:
+    if not found.by_name:
+        since = local_time(found.since, zone=cli.zone())
+        cli.say(f"no run has ended since {since}; to count older runs: --since 30d")
+    return not found.by_name
+
+
+def _put_trends(cli: Session, found: Tallied) -> None:
+    """Print each schedule's success rate and duration, those of the month before, and plots."""
+    if _is_empty(cli, found):
+        return
+    rows, styles = [], []
+    for name, tally in found.by_name.items():
+        trend = found.trends.get(name)
+        is_worse = (
+            trend is not None
+            and trend.success_rate_before is not None
+            and (tally.success_rate or 0) < trend.success_rate_before
+        )
+        rows.append((name, *_trend_cells(tally, trend)))
+        styles.append(("bold", "red" if is_worse else None, None, None, None, None, None))
+    words = (
+        *("schedule", "success_rate", "rate_before", "rate_trend"),
+        *("duration", "duration_before", "duration_trend"),
+    )
+    cli.put_table(words, rows, styles=styles, flexible=(0,))
+
+
+def _trend_cells(tally: Tally, trend: Trend | None) -> tuple[str, ...]:
+    took = _cells(tally.duration_ms)[0]
+    if trend is None:
+        return _rate(tally.success_rate), "-", "", took, "-", ""
+    before_ms = trend.duration_before_ms
+    return (
+        _rate(tally.success_rate),
+        _rate(trend.success_rate_before),
+        plot(trend.success_rates, most=1.0),
+        took,
+        "-" if before_ms is None else short_duration(before_ms),
+        plot(trend.durations_ms),
+    )
+
+
 def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | None) -> None:
     tally = found.total
     counts = [f"{count:,} {status}" for status, count in tally.counts.items()]
@@ -140,6 +193,12 @@ def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | 
         ("took", _spread_words(tally.duration_ms)),
         ("late", _spread_words(tally.late_ms)),
     ]
+    if schedule is not None and (trend := found.trends.get(schedule.name)) is not None:
+        rate, before, rates, took, took_before, durations = _trend_cells(tally, trend)
+        lines.append(("ok trend", f"{rates}  {rate}, in the month before {before}"))
+        lines.append(
+            ("took trend", f"{durations}  median {took}, in the month before {took_before}")
+        )
     if found.output_bytes is not None:
         sizes = found.output_bytes
         words = f"median {size_words(sizes.median)}, at most {size_words(sizes.most)}"

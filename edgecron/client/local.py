@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention
     from edgecron.planning.simulation import Simulation
     from edgecron.planning.times import CompiledSpec
-    from edgecron.views.statistics import Tallied
+    from edgecron.views.statistics import Tallied, Trend
 
 
 MOST_COUNTED = 100_000  # that statistics count: a second, whatever the history holds
@@ -162,33 +162,48 @@ class Client(Outlooks, Backfills, ManualRuns):
         since: datetime,
         after: str | None = None,
         limit: int | None = None,
+        with_trends: bool = False,
     ) -> Tallied:
         """Return what the runs since an instant amount to, per schedule and in total.
 
         `after` and `limit` choose a page of schedules by name; only their runs are read. A removed
         schedule is included; if another schedule has its name, it counts only in the total.
-        Raises NotFound.
+        `with_trends` also reads the month before. Raises NotFound.
         """
         from edgecron.store.sql.statistics import (
             find_ended,
             find_named_page,
             find_names_of,
             find_output_sizes,
+            find_pruned,
         )
-        from edgecron.views.statistics import Tallied, spread, tally
+        from edgecron.views.statistics import MONTH_MS, Tallied, find_trends, spread, tally
 
         check_aware_or_none("since", since)
         since_ms = to_ms(since)
+        first_ms = since_ms - MONTH_MS if with_trends else since_ms
         schedule_id = None if name is None else self.past_id(name)
         database = self.store
         if schedule_id is None and limit is not None:
             names = find_named_page(database, since_ms=since_ms, after=after, limit=limit)
             each = MOST_COUNTED // max(1, len(names))
-            runs, cut_ms = find_ended(database, list(names), since_ms=since_ms, limit=each)
+            runs, cut_ms = find_ended(database, list(names), since_ms=first_ms, limit=each)
         else:
             names = find_names_of(database, schedule_id)
             ids = None if schedule_id is None else [schedule_id]
-            runs, cut_ms = find_ended(database, ids, since_ms=since_ms, limit=MOST_COUNTED)
+            runs, cut_ms = find_ended(database, ids, since_ms=first_ms, limit=MOST_COUNTED)
+        trends: dict[str, Trend] = {}
+        if with_trends:
+            trends = find_trends(
+                runs,
+                names,
+                pruned=find_pruned(database, names),
+                since_ms=since_ms,
+                until_ms=self._clock.now_ms(),
+                known_from_ms=cut_ms or 0,
+            )
+            runs = [run for run in runs if run.written_ms >= since_ms]
+            cut_ms = None if cut_ms is None or cut_ms <= since_ms else cut_ms
         grouped: dict[int, list[EndedRun]] = {}
         for run in runs:
             grouped.setdefault(run.schedule_id, []).append(run)
@@ -206,6 +221,7 @@ class Client(Outlooks, Backfills, ManualRuns):
             by_name={each: tally(named[each]) for each in sorted(named)},
             total=tally(runs),
             output_bytes=spread(sizes),
+            trends={each: trends[each] for each in sorted(named) if each in trends},
         )
 
     def measures(self, *, per_schedule: bool = False) -> Measures:

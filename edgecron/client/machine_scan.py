@@ -1,31 +1,36 @@
-"""Find the other schedules of this machine: crontabs, anacron, timers of systemd.
+"""Find the other schedules of this machine: crontabs, anacron, timers of systemd, launchd.
 
 Only reads. Every path lies below a root folder, so that another system's files can be read, too.
-Then find when these schedules run. What counts from an event, such as a boot or the last run, has
-no time that can be known ahead.
+Then find when these schedules run, and minutes with many of them. What counts from an event, such
+as a boot or the last run, has no time that can be known ahead.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
+from edgecron.base.errors import InvalidInput
 from edgecron.base.paths import is_root, is_user, user_name
 from edgecron.base.units import format_instant, from_ms, to_ms
 from edgecron.base.values import dataclass, field, replace
 from edgecron.client.machine_files import (
     MOVED_SUFFIX,
     OWN_CRONTAB,
+    Failure,
     MachineFiles,
     MachineJob,
     Origin,
     Scan,
     ask_program,
+    find_failures,
     is_this_system,
+    read_launchd_job,
 )
 from edgecron.client.machine_timers import read_timers
 from edgecron.formats.crontab import read_crontab
@@ -38,11 +43,16 @@ from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Triggers, combine
+from edgecron.views.phrases import count_words
+from edgecron.views.times import near_time
 
 _CRON_D_NAME = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _FOLDER = re.compile(r"\brun-parts\b[^;|&]*?\s(/etc/[A-Za-z0-9_./-]+)", re.ASCII)
 _SPOOLS = ("var/spool/cron/crontabs", "var/spool/cron/tabs", "var/spool/cron")
 _CHECKS = b"/run/systemd/system"  # in what does nothing if systemd runs, or only then
+_LAUNCHD = ("Library/LaunchDaemons", "Library/LaunchAgents")
+_NOT_MOVED = "edgecron can't disable jobs of launchd: add the job, then use launchctl unload"
+_LAUNCHD_OF_USERS = "Users/*/Library/LaunchAgents"
 
 
 def scan_machine(root: Path = Path("/")) -> Scan:
@@ -53,6 +63,7 @@ def scan_machine(root: Path = Path("/")) -> Scan:
     scanner.read_anacrontab()
     scanner.read_folders()
     scanner.jobs += read_timers(files)
+    scanner.read_launchd()
     # Jobs that were moved keep their names, so that those of the others do not change.
     taken: dict[str, int] = {}
     jobs = []
@@ -225,6 +236,34 @@ class _Scanner:
         names = spec.policies.notify
         return {name: self.mail_rules[name] for name in names if name in self.mail_rules}
 
+    def read_launchd(self) -> None:
+        """Read the jobs of launchd: those of administrators and of users, not Apple's."""
+        folders = [self.files.root / folder for folder in _LAUNCHD]
+        folders += sorted(self.files.root.glob(_LAUNCHD_OF_USERS))
+        for folder in folders:
+            for path in self.files.list_folder(folder):
+                content = self.files.read(path) if path.suffix == ".plist" else None
+                if content is None:
+                    continue
+                try:
+                    job = read_launchd_job(content)
+                except InvalidInput as error:
+                    self.files.unread.append(f"{self.files.shown(path)}: {error.message}")
+                    continue
+                if job.triggers:
+                    self.jobs.append(
+                        MachineJob(
+                            name=suggest_stem(f"/{job.label}"),
+                            origin=Origin.LAUNCHD,
+                            source=self.files.shown(path),
+                            command=job.command,
+                            triggers=job.triggers,
+                            reason=job.other_start or _NOT_MOVED,
+                            is_enabled=not job.is_disabled,
+                            is_caught_up=True if job.is_calendar else None,
+                        )
+                    )
+
     def _user_exists(self) -> Callable[[str], bool]:
         if is_this_system(self.files.root):
             return is_user
@@ -261,26 +300,40 @@ def _unreadable_line(problem: Notice, source: str, origin: Origin, *, words: int
     )
 
 
+AHEAD = timedelta(days=7)
 DAY = timedelta(days=1)
 MOST_STARTS = 1500  # of the next day
+PILE_UP = 3  # jobs that start in one minute
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PileUp:
+    """Jobs that start in the same minute: the first such minute, and how many there are."""
+
+    at: datetime
+    names: tuple[str, ...]
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedJob:
-    """A job, and its next time by the calendar."""
+    """A job, its next time by the calendar, and its failures that the journal has recorded."""
 
     job: MachineJob
     next_at: datetime | None
+    failure: Failure | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineTimeline:
-    """The jobs of a machine in the order of their next times.
+    """The jobs of a machine in the order of their next times, and what stands out.
 
     `moved_count`: how many jobs edgecron has now. `unread` says what could not be read.
     """
 
     jobs: tuple[TimedJob, ...]
+    pile_ups: tuple[PileUp, ...]
     moved_count: int
     unread: tuple[str, ...]
 
@@ -288,10 +341,19 @@ class MachineTimeline:
 def read_timeline(root: Path, now: datetime) -> MachineTimeline:
     """Read the other schedules below a root folder, with their times after now."""
     found = scan_machine(root)
-    jobs = [TimedJob(job=job, next_at=next_time(job, now)) for job in found.jobs]
+    failures = find_failures() if is_this_system(root) else {}
+    jobs = [
+        TimedJob(
+            job=job,
+            next_at=next_time(job, now),
+            failure=failures.get(job.service or ""),
+        )
+        for job in found.jobs
+    ]
     jobs.sort(key=lambda one: (not one.job.is_enabled, one.next_at is None, one.next_at or now))
     return MachineTimeline(
         jobs=tuple(jobs),
+        pile_ups=tuple(find_pile_ups(found.jobs, now)),
         moved_count=len(found.moved),
         unread=found.unread,
     )
@@ -301,6 +363,36 @@ def next_time(job: MachineJob, now: datetime) -> datetime | None:
     """Find the next time of a job that runs by the calendar; None if it has none."""
     found_ms = _calendar(job).next_after_ms(to_ms(now)) if job.is_enabled else None
     return None if found_ms is None else from_ms(found_ms)
+
+
+def find_pile_ups(jobs: Sequence[MachineJob], now: datetime) -> list[PileUp]:
+    """Find minutes of the next week in which three or more jobs start, each set of jobs once.
+
+    Jobs with a random delay spread by themselves and do not count.
+    """
+    until_ms = to_ms(now + AHEAD)
+    minutes: defaultdict[int, list[str]] = defaultdict(list)
+    for job in jobs:
+        if not job.is_enabled or job.is_spread:
+            continue
+        triggers, at_ms = _calendar(job), to_ms(now)
+        minute = -1
+        while (found_ms := triggers.next_after_ms(at_ms)) is not None:
+            if found_ms > until_ms:
+                break
+            at_ms = found_ms
+            if found_ms // _MINUTE_MS != minute:
+                minute = found_ms // _MINUTE_MS
+                minutes[minute].append(job.name)
+    sets: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for minute in sorted(minutes):
+        if len(minutes[minute]) >= PILE_UP:
+            sets[tuple(minutes[minute])].append(minute)
+    found = [
+        PileUp(at=from_ms(times[0] * _MINUTE_MS), names=names, count=len(times))
+        for names, times in sets.items()
+    ]
+    return sorted(found, key=lambda one: (-len(one.names), one.at))
 
 
 def find_starts(jobs: Sequence[MachineJob], now: datetime) -> tuple[UpcomingFire, ...]:
@@ -321,9 +413,21 @@ def find_starts(jobs: Sequence[MachineJob], now: datetime) -> tuple[UpcomingFire
     )
 
 
+def failure_words(failure: Failure, *, zone: tzinfo, now: datetime) -> str:
+    """Say how often a job failed, and when last."""
+    last = near_time(from_ms(failure.last_at_us // 1000), zone=zone, now=now)
+    return f"{count_words(failure.count, 'time')}, last at {last}"
+
+
+def pile_up_words(pile_up: PileUp, *, zone: tzinfo) -> str:
+    """Say which jobs start in the same minute, and how often in a week."""
+    words = f"{pile_up.at.astimezone(zone):%b %d %H:%M}: {', '.join(pile_up.names)}"
+    return words + (f" ({pile_up.count} times in 7 days)" if pile_up.count > 1 else "")
+
+
 def job_object(timed: TimedJob) -> dict[str, Any]:
     """Make the JSON object of a job."""
-    job, at = timed.job, timed.next_at
+    job, at, failure = timed.job, timed.next_at, timed.failure
     return {
         "name": job.name,
         "origin": job.origin.value,
@@ -338,6 +442,10 @@ def job_object(timed: TimedJob) -> dict[str, Any]:
         "can_adopt": job.spec is not None,
         "reason": job.reason,
         "notes": list(job.notes),
+        "failures": 0 if failure is None else failure.count,
+        "last_failure_at": None
+        if failure is None
+        else format_instant(from_ms(failure.last_at_us // 1000)),
     }
 
 

@@ -256,7 +256,9 @@ def _timer_job(
         reason=reason,
         become=become,
         notes=notes,
+        service=started.full,
         is_enabled=bool(links) or is_active is True,
+        is_spread=reading.spec is not None and reading.spec.policies.jitter_s > 0,
         is_caught_up=reading.is_persistent if timer.all("Timer", "OnCalendar") else None,
     )
 

@@ -193,11 +193,12 @@ class Questions(Reader, Protocol):
         since: datetime,
         after: str | None = None,
         limit: int | None = None,
+        with_trends: bool = False,
     ) -> Tallied:
         """Return what the runs since a time amount to, per schedule and in total.
 
-        `after` and `limit` choose a page by name. A removed schedule is included, but only in the
-        total if its name is taken. Raises NotFound.
+        `after` and `limit` choose a page by name; `with_trends` adds the month before. A removed
+        schedule is included, but only in the total if its name is taken. Raises NotFound.
         """
 
     def week_heat(

@@ -286,6 +286,7 @@ def _stats_object(
     took, late = tally.duration_ms, tally.late_ms
     ended = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
     printed = found.output_bytes
+    trend = None if name is None else found.trends.get(name)
     return {
         "schedule": name,
         "since_at": instant(found.since),
@@ -309,5 +310,13 @@ def _stats_object(
         else {
             "runs": schedule.run_count,
             **{status.value: count for status, count in schedule.counts.items()},
+        },
+        "trend": None
+        if trend is None
+        else {
+            "success_rates": list(trend.success_rates),
+            "durations_ms": list(trend.durations_ms),
+            "success_rate_before": trend.success_rate_before,
+            "duration_before_ms": trend.duration_before_ms,
         },
     }

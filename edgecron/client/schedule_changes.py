@@ -443,11 +443,18 @@ class ScheduleChanges(Engines, Schedules):
 
     def imported(self) -> list[Imported]:
         """Return the schedules that crontab imports made, including removed ones."""
-        return [
+        found = [
             Imported(schedule_id=schedule_id, source=source, imprint=imprint)
             for schedule_id, source, imprint in self.store.find_imported()
         ]
+        found += [
+            Imported(schedule_id=schedule_id, source=None, imprint=None, spec=spec)
+            for schedule_id, spec in self.store.find_imported_before()
+        ]
+        return found
 
     def note_imported(self, entries: Sequence[Imported]) -> None:
         """Record from which crontab lines schedules came, and what the lines say now."""
-        self.store.note_imported([(one.schedule_id, one.source, one.imprint) for one in entries])
+        self.store.note_imported(
+            [(one.schedule_id, one.source or "", one.imprint or "{}") for one in entries]
+        )

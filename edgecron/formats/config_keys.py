@@ -36,7 +36,7 @@ ACTIONS: dict[str, Action] = {
     "schedules": Action(("1",), "show the schedules"),
     "upcoming": Action(("2",), "show upcoming runs"),
     "runs": Action(("3",), "show past runs"),
-    "scan": Action(("4",), "list what cron and systemd run on this machine"),
+    "scan": Action(("4",), "list what cron, systemd and launchd run on this machine"),
     "notices": Action(("5",), "list notices and whether they were sent"),
     "tail": Action(("o",), "show or hide the output of the selected line's last run"),
     "failures": Action(("7",), "list failures by schedule and error"),

@@ -155,6 +155,34 @@ class Crontab:
     warnings: tuple[Notice, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A line and the schedule that it became, with what has changed since on either side.
+
+    `env_at_import` has the hashes of the line's variables at its import. `is_same_now`: line and
+    schedule say the same, whatever has changed.
+    """
+
+    entry: Entry
+    schedule_id: int
+    is_removed: bool
+    changed_in_crontab: tuple[str, ...]
+    changed_in_edgecron: tuple[str, ...]
+    env_at_import: Mapping[str, str]
+    is_same_now: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Entries against the schedules that exist: `new` to be added, `known` there already.
+
+    Both bear the names that they have, or will have, in the database.
+    """
+
+    new: tuple[Entry, ...] = ()
+    known: tuple[Entry, ...] = ()
+
+
 # Takes a trigger text, its zone and its schedule's name, and gives warnings; raises InvalidInput
 # if they are unusable.
 Validate = Callable[[str, str | None, str], Sequence[str]]

@@ -133,6 +133,7 @@ _SCHEDULE_STATS: Mapping[str, Shape] = {
     "output_median_bytes": nullable(INTEGER),
     "output_max_bytes": nullable(INTEGER),
     "ever": nullable(_OBJECT),
+    "trend": nullable(_OBJECT),
 }
 
 ANSWERS: Mapping[str, Shape] = {

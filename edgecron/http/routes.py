@@ -49,6 +49,7 @@ _SCHEDULE = Parameter("schedule", NAME, "only runs of this schedule")
 _AFTER = Parameter("after", NAME, "those whose names come after this one")
 _AT = Parameter("at", _TIME, "this time instead of the last run and the next one")
 _COUNTED_SINCE = Parameter("since", _TIME, "count from this time on (7 days ago)")
+_TREND = Parameter("trend", SWITCH, "compare with the month before (false)")
 _LAST_EVENT = Parameter(
     "Last-Event-ID",
     {"type": "string", "pattern": r"^(end|[0-9]{1,18})$"},
@@ -228,7 +229,7 @@ _SCHEDULES = (
         name="statsOfSchedule",
         words="Counts, durations and delays of the runs of a schedule: the fields of stats --json",
         answer="Stats",
-        query=(_COUNTED_SINCE,),
+        query=(_COUNTED_SINCE, _TREND),
         refusals=(404, 422),
     ),
     route(
@@ -270,7 +271,7 @@ _RUNS = (
         words="Counts, durations and delays of runs by schedule: the fields of stats --json",
         tag="runs",
         answer="Stats",
-        query=(_COUNTED_SINCE, _SCHEDULE),
+        query=(_COUNTED_SINCE, _TREND, _SCHEDULE),
         refusals=(404, 422),
     ),
     route(

@@ -131,6 +131,7 @@ def get_stats(client: Client, request: ApiRequest) -> Answer:
     found = client.tallies(
         name,
         since=instant_of(request, "since") or client.now() - _COUNTED,
+        with_trends=request.is_on("trend"),
     )
     return json_answer({"stats": stats_objects(client, found, name, has_total=True)})
 

@@ -100,6 +100,7 @@ class EndedRun(NamedTuple):
     missed_count: int | None
     duration_ms: int | None
     late_ms: int | None  # from due to started; None if it never started
+    written_ms: int = 0
 
 
 class Recurrence(NamedTuple):

@@ -410,8 +410,7 @@ OPTIONS: dict[str, Option] = {
 }  # fmt: skip
 # Fields of JSON that peers of the release before write, and their names now.
 FORMER_FIELDS = {"grace_s": "max_late_s"}
-# Fields that peers of the release before write, and that nothing reads.
-REMOVED_FIELDS = frozenset({"notes", "spec"})
+REMOVED_FIELDS = frozenset({"notes"})  # Peers of the release before write them; nothing reads them.
 POLICIES = tuple(option for option in OPTIONS.values() if option.part is Part.POLICIES)
 JOB_OPTIONS = tuple(option for option in OPTIONS.values() if option.part is Part.JOB)
 DEFAULTABLE = tuple(option for option in OPTIONS.values() if option.has_default)

@@ -197,12 +197,14 @@ class Schedule:
 class Imported:
     """A schedule that was imported from a crontab, and an imprint of its line.
 
-    The schedule might be removed.
+    If an older version imported it, `source` and `imprint` are None, and `spec` is the definition
+    by the line. The schedule might be removed.
     """
 
     schedule_id: int
-    source: str
-    imprint: str
+    source: str | None
+    imprint: str | None
+    spec: ScheduleSpec | None = None
 
 
 # Changes: what was done, by whom, from where, and what differs since.

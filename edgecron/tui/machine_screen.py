@@ -1,4 +1,4 @@
-"""The machine's other schedules: what cron and systemd run when. Read-only."""
+"""The machine's other schedules: what cron, systemd and launchd run when. Read-only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from edgecron.base.safetext import clean
 from edgecron.client.machine_scan import (
     MachineTimeline,
     TimedJob,
+    failure_words,
     find_starts,
+    pile_up_words,
     read_timeline,
 )
 from edgecron.triggers import parse_trigger
@@ -30,6 +32,7 @@ from edgecron.views.phrases import count_words
 from edgecron.views.times import full_time, near_time, short_distance
 
 _LONGEST_S = 60.0
+_MOST_PILE_UPS = 2  # of a job
 _READ_AGAIN = timedelta(minutes=1)
 _COLUMNS = (
     Column("IN", 10, 11),
@@ -65,7 +68,7 @@ class _JobSource(RowSource[TimedJob]):
             head = ((short_distance(one.next_at, now), "accent"),)
             time = near_time(one.next_at, zone=self._zone, now=now)
         can_adopt = ("yes", "good") if job.spec is not None else ("no", "warn")
-        name_style = "bold" if job.is_enabled else "dim"
+        name_style = "bad" if one.failure is not None else "bold" if job.is_enabled else "dim"
         return Line(
             key=self.keys[index],
             cells=(
@@ -99,7 +102,7 @@ def _source_words(one: TimedJob) -> str:
     return job.source if job.line is None else f"{job.source}:{job.line}"
 
 
-def job_rows(one: TimedJob, *, zone: tzinfo, now: datetime) -> list[Row]:
+def job_rows(one: TimedJob, found: MachineTimeline, *, zone: tzinfo, now: datetime) -> list[Row]:
     """Return the facts of a job: whether it can be adopted first, then its times."""
     job = one.job
     rows: list[Row] = [Title(clean(job.name))]
@@ -119,7 +122,13 @@ def job_rows(one: TimedJob, *, zone: tzinfo, now: datetime) -> list[Row]:
     if job.is_enabled and job.is_caught_up is not None:
         words = "the job runs later" if job.is_caught_up else "the job is not run later"
         rows.append(Fact("asleep or off", words, "" if job.is_caught_up else "warn"))
+    if one.failure is not None:
+        rows.append(Fact("failed", failure_words(one.failure, zone=zone, now=now), "bad"))
     rows += [Fact("to know", note, "warn") for note in job.notes]
+    rows += [
+        Fact("same minute", pile_up_words(pile_up, zone=zone), "warn")
+        for pile_up in [one for one in found.pile_ups if job.name in one.names][:_MOST_PILE_UPS]
+    ]
     return rows
 
 
@@ -160,7 +169,7 @@ class MachineScreen(FactsScreen):
 
     def make_list(self) -> LineView:
         self._source = _JobSource(zone=self.app.zone)
-        empty = "no jobs of cron or systemd were found"
+        empty = "no jobs of cron, systemd or launchd were found"
         return LineView(self._source, _COLUMNS, id="machine", empty=empty)
 
     def compose_below(self) -> Sequence[Widget]:
@@ -176,7 +185,7 @@ class MachineScreen(FactsScreen):
         self.run_worker(self._scan(), exclusive=True)
 
     async def _scan(self) -> None:
-        # Not on a database thread: systemctl can take seconds.
+        # Not on a database thread: the journal can take seconds.
         try:
             found = await asyncio.to_thread(read_timeline, self._root, self.app.now())
         except EdgecronError as error:
@@ -216,9 +225,13 @@ class MachineScreen(FactsScreen):
         if found is None or not found.jobs:
             return []
         zone, now = self.app.zone, self.app.now()
-        rows = job_rows(self._source.rows[view.cursor], zone=zone, now=now)
-        if found.unread:
+        rows = job_rows(self._source.rows[view.cursor], found, zone=zone, now=now)
+        if found.pile_ups or found.unread:
             rows.append(Title("This machine"))
+        rows += [
+            Fact("" if number else "same minute", pile_up_words(one, zone=zone))
+            for number, one in enumerate(found.pile_ups)
+        ]
         rows += [
             Fact("" if number else "not read", text, "warn")
             for number, text in enumerate(found.unread)

@@ -138,7 +138,7 @@ def test_each_way_to_write_a_schedule_says_that_its_windows_exclude_all_times(
     file.write_text("0 12 * * * noon\n")
     refused = [
         edgecron("add", *noon, "--shell", "date"),
-        edgecron("import", "crontab", str(file)),
+        edgecron("import", "crontab", str(file), "--again"),
     ]
     for said in refused:
         assert "schedule 'noon' would never run: its windows exclude all its times" in said.err

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 from edgecron.cli.output import heading, table
 from edgecron.views.phrases import display_width
-from tests.support.cli import Edgecron, Said
+from tests.support.cli import Edgecron
 
 PutTable = Callable[..., tuple[str, dict[str, object]]]
 
@@ -30,7 +29,7 @@ TABLES = [
     ("next",),
     ("history",),
     ("prune", "--dry-run", "--history-count", "1"),
-    ("import", "crontab", "CRONTAB"),
+    ("import", "crontab", "CRONTAB", "--again"),
     ("config", "show"),
     ("config", "path"),
     ("stats",),
@@ -44,21 +43,19 @@ def put_table(edgecron: Edgecron, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     config.write_text("[limits]\nburst = 5\n")
     monkeypatch.setenv("EDGECRON_CONFIG", str(config))
     crontab = tmp_path / "crontab"
-    minutes = count(10)
+    crontab.write_text("*/10 8-18 * * 1-5 rsync -a --delete photos/ nas:/volume1/photos/\n")
     edgecron("add", NAME, "--cron", CRON, "--group", "night:2", "--shell", "echo good")
     for _ in range(2):
         edgecron("run", NAME, "--wait")
 
-    def call(*words: str) -> Said:
-        # An import shows what it adds: a line that is new each time.
-        timing = f"*/{next(minutes)} 8-18 * * 1-5"
-        crontab.write_text(f"{timing} rsync -a --delete photos/ nas:/volume1/photos/\n")
-        edgecron("rm", "rsync")
-        return edgecron(*[str(crontab) if word == "CRONTAB" else word for word in words])
-
     def put(*words: str, columns: int) -> tuple[str, dict[str, object]]:
         monkeypatch.setenv("COLUMNS", str(columns))
-        return call(*words).out, call(*words, "--json").json[0]
+        line = [str(crontab) if word == "CRONTAB" else word for word in words]
+        out = edgecron(*line).out
+        edgecron("rm", "rsync")  # An import shows what it adds.
+        json = edgecron(*line, "--json").json
+        edgecron("rm", "rsync")
+        return out, json[0]
 
     return put
 

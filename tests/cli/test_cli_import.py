@@ -9,11 +9,13 @@ import stat
 from pathlib import Path
 from types import SimpleNamespace
 
+import apsw
 import pytest
 
 from edgecron.base.values import replace
 from edgecron.client import Client
 from tests.support.cli import Edgecron
+from tests.support.terminal import on_terminal, read_until
 
 CRONTAB = """\
 PATH=/usr/bin:/bin
@@ -85,8 +87,8 @@ def test_an_import_that_fails_half_way_leaves_nothing_of_it(
     # The names were chosen when somebody else took one of them.
     import edgecron.cli.import_ as package
 
-    real = package.name_entries  # type: ignore[attr-defined]
-    monkeypatch.setattr(package, "name_entries", lambda entries, taken: real(entries, []))
+    real = package.find_new  # type: ignore[attr-defined]
+    monkeypatch.setattr(package, "find_new", lambda entries, existing, taken: real(entries, []))
 
     said = edgecron("import", "crontab", str(crontab))
 
@@ -161,6 +163,33 @@ def test_the_rule_of_mailto_is_shown_until_the_configuration_has_it(
     assert "edgecron does so with this rule in the configuration" in shown.err
     assert "MAILTO" not in again.err
     assert edgecron("show", "true", "--json").json[0]["notify"] == ["mailto-me"]
+
+
+def test_a_second_import_adds_the_mailto_of_a_line(
+    edgecron: Edgecron, database: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "mail"
+    file.write_text("0 2 * * * true\n")
+    edgecron("import", "crontab", str(file))
+    edgecron("edit", "true", "--notify", "chat")
+    unchanged = edgecron("import", "crontab", str(file))
+    edgecron("edit", "true", "--notify", "none")
+    with Client(database) as client, client.store.transaction():  # As an older version wrote it.
+        client.store.change(
+            "UPDATE imported_entries SET imprint = json_remove(imprint, '$.notify')"
+        )
+    file.write_text("MAILTO=me\n0 2 * * * true\n")
+
+    unasked = edgecron("import", "crontab", str(file))
+    taken = edgecron("import", "crontab", str(file), "--take", "crontab")
+    again = edgecron("import", "crontab", str(file))
+
+    assert "changed" not in unchanged.out + unchanged.err
+    assert unasked.code == 2
+    assert "line 2, true, has changed since its import\n    in the crontab: notify" in unasked.out
+    assert taken.code == 0
+    assert edgecron("show", "true", "--json").json[0]["notify"] == ["mailto-me"]
+    assert "changed" not in again.out
 
 
 def test_a_missing_file_is_not_found(edgecron: Edgecron, tmp_path: Path) -> None:
@@ -262,11 +291,27 @@ def test_a_schedule_that_was_edited_is_not_imported_twice(
     said = edgecron("import", "crontab", str(crontab))
 
     assert said.code == 0
-    assert "already imported: backup, echo, cat" in said.err
+    assert "changed in edgecron since the import, not replaced: backup" in said.err
     assert listed(edgecron) == before
 
 
-def test_a_removed_schedule_stays_removed_until_it_is_restored(
+def test_a_schedule_that_an_older_version_imported_is_known(
+    edgecron: Edgecron, crontab: Path, database: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    edgecron("edit", "backup", "--env", "A=b")
+    edgecron("rm", "cat")
+    with apsw.Connection(str(database)) as connection:
+        connection.execute("DELETE FROM imported_entries")
+
+    said = edgecron("import", "crontab", str(crontab))
+
+    assert "not replaced: backup (env)" in said.err
+    assert "skipped, because you removed them since the import: cat" in said.err
+    assert sorted(listed(edgecron)) == ["backup", "echo"]
+
+
+def test_a_removed_schedule_stays_removed_unless_it_is_wanted_again(
     edgecron: Edgecron, crontab: Path
 ) -> None:
     edgecron("import", "crontab", str(crontab))
@@ -274,50 +319,77 @@ def test_a_removed_schedule_stays_removed_until_it_is_restored(
 
     left_out = edgecron("import", "crontab", str(crontab), "--comment-out")
     commented = crontab.read_text()
-    removed = sorted(listed(edgecron))
     crontab.write_text(CRONTAB)
-    edgecron("undo", "cat")
+    again = edgecron("import", "crontab", str(crontab), "--again")
     last = edgecron("import", "crontab", str(crontab))
 
-    assert "since the import: line 6 (cat); restore one: edgecron" in left_out.err
+    assert "cat (line 6); to import them: --again" in left_out.err
     assert "\n*/5 * * * * cat%one%two" in commented
     assert "# moved to edgecron: 0 2 * * *" in commented
-    assert removed == ["backup", "echo"]
+    assert "imported 1 schedule" in again.err
     assert "already imported: backup, echo, cat" in last.err
     assert sorted(listed(edgecron)) == ["backup", "cat", "echo"]
 
 
-def test_a_line_that_has_changed_is_new_and_its_schedule_is_named(
+def test_a_line_that_has_changed_is_shown_and_nothing_happens_unasked(
     edgecron: Edgecron, crontab: Path
 ) -> None:
     edgecron("import", "crontab", str(crontab))
-    crontab.write_text(CRONTAB.replace("0 2 * * *", "0 6 * * *"))
+    edgecron("edit", "backup", "--env", "A=b", "--timeout", "5m")
+    before = listed(edgecron)
+    crontab.write_text(CRONTAB.replace("0 2 * * *", "0 6 * * *") + "0 1 * * * extra\n")
 
     said = edgecron("import", "crontab", str(crontab))
-    found = listed(edgecron)
-    pruned = edgecron("import", "crontab", str(crontab), "--prune")
 
-    assert "imported 1 schedule\n" in said.err
-    assert f"no longer in {crontab}: backup; remove it with --prune" in said.err
-    assert found["backup"]["triggers"] == ["0 2 * * *"]
-    assert found["backup-2"]["triggers"] == ["0 6 * * *"]
-    assert "removed backup" in pruned.out
-    assert sorted(listed(edgecron)) == ["backup-2", "cat", "echo"]
+    assert said.code == 2
+    assert said.out.splitlines() == [
+        "line 3, backup, has changed since its import",
+        "    in the crontab: triggers; in edgecron: env",
+        "    ~ cron: 0 2 * * * -> 0 6 * * *",
+    ]
+    assert "--take crontab changes the schedules, --take edgecron leaves them" in said.err
+    assert listed(edgecron) == before
 
 
-def test_a_schedule_that_was_changed_as_its_line_is_that_line_s(
+def test_the_crontab_s_side_changes_only_what_changed_there(
     edgecron: Edgecron, crontab: Path
 ) -> None:
     edgecron("import", "crontab", str(crontab))
-    edgecron("edit", "backup", "--cron", "0 6 * * *")
+    edgecron("edit", "backup", "--env", "A=b", "--timeout", "5m")
     crontab.write_text(CRONTAB.replace("0 2 * * *", "0 6 * * *"))
 
-    said = [edgecron("import", "crontab", str(crontab)) for _ in range(2)]
+    said = edgecron("import", "crontab", str(crontab), "--take", "crontab")
+    again = edgecron("import", "crontab", str(crontab))
 
-    for each in said:
-        assert "already imported: echo, cat, backup" in each.err or "backup, echo, cat" in each.err
-        assert "no longer in" not in each.err
-    assert sorted(listed(edgecron)) == ["backup", "cat", "echo"]
+    [backup] = edgecron("show", "backup", "--json", "--reveal").json
+    assert "changed 1 schedule" in said.err
+    assert backup["triggers"] == ["0 6 * * *"]
+    assert backup["env"]["A"] == "b"
+    assert backup["timeout_s"] == 300
+    assert "nothing new to import" in again.err
+    assert len(listed(edgecron)) == 3
+
+
+def test_variables_that_a_person_added_or_changed_stay_unless_the_crontab_changes_them(
+    edgecron: Edgecron, crontab: Path
+) -> None:
+    variables = "SAME=1\nEDITED=1\nDROPPED=1\nBOTH=1\n"
+    crontab.write_text(variables + CRONTAB)
+    edgecron("import", "crontab", str(crontab))
+    edgecron("edit", "backup", "--env", "MINE=m", "--env", "NAMED=n", "--env", "EDITED=2",
+             "--env", "BOTH=2")  # fmt: skip
+    crontab.write_text("SAME=1\nEDITED=1\nNAMED=3\nBOTH=3\nNEW=3\n" + CRONTAB)
+
+    shown = edgecron("import", "crontab", str(crontab), "--take", "crontab")
+    again = edgecron("import", "crontab", str(crontab))
+
+    [backup] = edgecron("show", "backup", "--json", "--reveal").json
+    own = {name: backup["env"][name] for name in backup["env"] if name not in ("PATH", "SHELL")}
+    assert own == {
+        "SAME": "1", "EDITED": "2", "MINE": "m", "NAMED": "3", "BOTH": "3", "NEW": "3",
+    }  # fmt: skip
+    assert "MINE" not in shown.out
+    assert "nothing new to import" in again.err
 
 
 def test_a_line_that_is_no_longer_there_is_named_and_removed_on_request(
@@ -375,6 +447,34 @@ def test_an_empty_crontab_removes_nothing_without_consent(
     assert said.code == 2
     assert "--prune would remove 3 schedules" in said.err
     assert sorted(listed(edgecron)) == ["backup", "cat", "echo"]
+
+
+def test_edgecron_s_side_is_asked_about_once(edgecron: Edgecron, crontab: Path) -> None:
+    edgecron("import", "crontab", str(crontab))
+    crontab.write_text(CRONTAB.replace("--all", "--some"))
+
+    said = edgecron("import", "crontab", str(crontab), "--take", "edgecron")
+    again = edgecron("import", "crontab", str(crontab))
+
+    assert said.code == again.code == 0
+    assert "--all" in str(listed(edgecron)["backup"]["job"])
+    assert "changed in edgecron since the import, not replaced: backup (command)" in again.err
+
+
+def test_a_person_at_a_terminal_is_asked_about_each_line(
+    edgecron: Edgecron, crontab: Path, database: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    crontab.write_text(CRONTAB.replace("0 2 * * *", "0 6 * * *"))
+
+    with on_terminal(dict(os.environ), "import", "crontab", str(crontab)) as outer:
+        read_until(outer, "change the schedule as shown? [y/N] ")
+        os.write(outer, b"y\n")
+        read_until(outer, "[y/N] ")
+        os.write(outer, b"n\n")
+        read_until(outer, None)
+
+    assert listed(edgecron)["backup"]["triggers"] == ["0 6 * * *"]
 
 
 def test_a_renamed_schedule_is_still_that_of_its_line(edgecron: Edgecron, crontab: Path) -> None:

@@ -51,6 +51,28 @@ def test_next_of_one_schedule_shows_its_own_times(edgecron: Edgecron, backup: st
     assert len(lines) == 4
 
 
+def test_upcoming_runs_can_be_put_into_a_calendar(edgecron: Edgecron, backup: str) -> None:
+    calendar = edgecron("next", backup, "-n", "3", "--ics").out
+    refused = edgecron("next", "--ics", "--json")
+
+    assert calendar.startswith("BEGIN:VCALENDAR")
+    assert calendar.count(f"SUMMARY:{backup}") == 3
+    assert refused.code == 2
+    assert "--ics and --json exclude each other" in refused.err
+
+
+def test_runs_of_two_machines_are_different_events(edgecron: Edgecron, tmp_path: Path) -> None:
+    uids = []
+    for name in ("a.db", "b.db"):
+        db = ("--db", str(tmp_path / name))
+        edgecron(*db, "add", "nightly", "--cron", "30 2 * * *", "--", "true")
+        lines = [edgecron(*db, "next", "-n", "1", "--ics").out for _ in range(2)]
+        uids.append({line for text in lines for line in text.splitlines() if "UID" in line})
+
+    assert [len(each) for each in uids] == [1, 1]
+    assert uids[0] != uids[1]
+
+
 def test_next_tells_how_far_jitter_moved_a_time(edgecron: Edgecron) -> None:
     edgecron("add", "x", "--every", "1h", "--jitter", "30m", "--", "true")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import plistlib
 import shlex
 import subprocess
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 
 from edgecron.base.paths import user_name
-from edgecron.client.machine_files import MOST_BYTES
 from tests.support.accounts import as_root
 from tests.support.cli import Edgecron
 from tests.support.machines import DAILY, SERVICE, Machine
@@ -187,20 +187,63 @@ def test_timers_of_other_users_are_listed_with_their_owner(machine: Machine, sca
     assert lingering["notes"] == []
 
 
+def test_jobs_of_launchd_are_read(machine: Machine, scan: Any) -> None:
+    file = machine.write("Library/LaunchDaemons/org.example.copy.plist", "")
+    file.write_bytes(
+        plistlib.dumps(
+            {
+                "Label": "org.example.copy",
+                "ProgramArguments": ["/opt/copy"],
+                "StartCalendarInterval": {"Hour": 3, "Minute": 0},
+            }
+        )
+    )
+
+    [job] = scan().values()
+
+    assert (job["name"], job["triggers"], job["can_adopt"]) == (
+        "org.example.copy",
+        ["0 3 * * *"],
+        False,
+    )
+
+
+def test_a_job_that_launchd_starts_otherwise_too_says_so(machine: Machine, scan: Any) -> None:
+    for place, more in (
+        ("Library/LaunchAgents", {"WatchPaths": ["/etc/hosts"]}),
+        ("Users/anna/Library/LaunchAgents", {}),
+        ("Library/LaunchDaemons", {"Disabled": True}),
+    ):
+        file = machine.write(f"{place}/copy.plist", "")
+        file.write_bytes(
+            plistlib.dumps({"Label": "copy", "Program": "/opt/copy", "StartInterval": 300, **more})
+        )
+
+    jobs = scan("--all")
+    disabled, watching, own = (jobs[name] for name in ("copy", "copy-2", "copy-3"))
+
+    assert (watching["triggers"], watching["caught_up"]) == (["every 300s"], None)
+    assert watching["reason"] == "launchd starts it when a file changes (WatchPaths)"
+    assert own["source"] == "/Users/anna/Library/LaunchAgents/copy.plist"
+    assert "edgecron can't disable jobs of launchd" in own["reason"]
+    assert not disabled["enabled"]
+
+
 def test_the_findings_are_shown_in_words(edgecron: Edgecron, machine: Machine) -> None:
     machine.write(
         f"var/spool/cron/crontabs/{user_name()}",
         "0 3 * * * /opt/one\n0 3 * * * /opt/two\n0 3 * * * /opt/three\n0~9 3 * * * /opt/random\n",
     )
     machine.add_timer("off", is_enabled=False)
-    machine.write("etc/cron.d/large", "#" * (MOST_BYTES + 1))
+    machine.write("Library/LaunchAgents/broken.plist", "no list\n")
 
     said = edgecron("scan", "--root", str(machine.root))
 
     assert said.code == 0
+    assert "03:00: one, two, three (7 times in 7 days)" in said.out
     assert "not run later if the machine sleeps or is off at their time:\n  one, two" in said.out
     assert "edgecron can't adopt:\n  random: minute is '0~9'" in said.out
-    assert "not read: /etc/cron.d/large: it is larger than 1 MiB" in said.err
+    assert "not read: /Library/LaunchAgents/broken.plist: it is not a property list" in said.err
     here = f"--root {machine.root}"
     assert f"1 timer is off; to list: edgecron scan --all {here}" in said.err
     assert f"edgecron adopt one {here}" in said.err
@@ -219,7 +262,8 @@ def test_a_scan_changes_nothing(edgecron: Edgecron, machine: Machine, database: 
 
 def test_an_empty_machine_and_a_missing_root_are_told(edgecron: Edgecron, machine: Machine) -> None:
     assert (
-        "no jobs of cron or systemd were found" in edgecron("scan", "--root", str(machine.root)).err
+        "no jobs of cron, systemd or launchd were found"
+        in edgecron("scan", "--root", str(machine.root)).err
     )
     assert edgecron("scan", "--root", str(machine.root / "none")).code == 3
     assert "is a file, expected a folder" in edgecron("scan", "--root", __file__).err

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 from datetime import timedelta
+from pathlib import Path
 
+import apsw
 import pytest
 
 from edgecron.client import local
@@ -20,7 +22,7 @@ FIELDS = [
     *("interrupted", "retries", "success_rate", "skipped", "skipped_by_reason"),
     *("duration_median_ms", "duration_p95_ms", "duration_max_ms"),
     *("late_median_ms", "late_p95_ms", "late_max_ms"),
-    *("output_median_bytes", "output_max_bytes", "ever"),
+    *("output_median_bytes", "output_max_bytes", "ever", "trend"),
 ]
 DAY = timedelta(days=1)
 
@@ -297,3 +299,38 @@ def test_an_earlier_schedule_of_a_name_counts_only_in_the_total(story: Story) ->
         assert {name: each.runs for name, each in found.by_name.items()} == {"gone": 1, "poll": 1}
     assert list(story.client.tallies(since=since, after="gone", limit=50).by_name) == ["poll"]
     assert list(story.client.tallies(since=since, after="gone").by_name) == ["poll"]
+
+
+def test_a_trend_compares_with_the_month_before_in_words_plots_and_json(
+    edgecron: Edgecron, database: Path
+) -> None:
+    for name in ("fetch", "store"):
+        edgecron("add", name, "--every", "1h", "--", "true")
+        for _ in range(4):
+            edgecron("run", name, "--wait")
+    connection = apsw.Connection(str(database))
+    connection.execute("DROP TRIGGER executions_final")  # Move runs into the past.
+    connection.execute(
+        """UPDATE executions SET queued_at = queued_at - 864000000, duration_ms = 2000,
+               status = iif(id = 1, 'failed', status), reason = iif(id = 1, 'exit', NULL)
+           WHERE id IN (1, 2)"""
+    )
+    connection.execute(
+        "UPDATE schedules SET pruned_until = (unixepoch() - 777600) * 1000 WHERE name = 'store'"
+    )
+    connection.close()
+
+    table = edgecron("stats", "--trend")
+    fetch, store = edgecron("stats", "--trend", "--json", "-n", "2").json[:2]
+    one = edgecron("stats", "fetch", "--trend")
+
+    assert fetch["success_rate"] == 1.0
+    assert fetch["trend"]["success_rate_before"] == 0.5
+    assert fetch["trend"]["duration_before_ms"] == 2000
+    assert [one for one in fetch["trend"]["success_rates"] if one is not None] == [0.5, 1.0]
+    assert store["trend"]["success_rate_before"] is None
+    assert table.out.splitlines()[0].split()[:3] == ["SCHEDULE", "SUCCESS", "RATE"]
+    assert "50%" in table.out
+    assert "█" in table.out
+    assert "in the month before 50%" in one.out
+    assert edgecron("stats", "--json").json[0]["trend"] is None

@@ -88,12 +88,13 @@ def test_an_earlier_client_s_notes_of_a_schedule_are_ignored(client: Client, nam
     assert exchange["answer"].keys() <= answered.keys()
 
 
-@pytest.mark.parametrize("name", ["run_page", "schedule_order"])
+@pytest.mark.parametrize("name", ["run_page", "tallies", "schedule_order"])
 def test_an_earlier_server_is_sent_no_switch_that_is_off(name: str) -> None:
     off = {key: False for key, hint in resource_types(name).hints.items() if hint is bool}
+    since = {"since": _NOW} if name == "tallies" else {}
 
     assert off
-    assert write_request(name, off) == write_request(name, {})
+    assert write_request(name, {**since, **off}) == write_request(name, since)
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=_IDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidInput
-from edgecron.formats.crontab_identity import (
-    comment_out,
-    imprint_of,
-    match_entries,
-    name_entries,
-)
+from edgecron.formats.crontab_identity import comment_out, find_new
 from edgecron.formats.crontab_lines import Crontab
+from edgecron.model.choices import JobKind
+from edgecron.model.job import Job
 from edgecron.model.options import Policies
+from edgecron.model.schedule import ScheduleSpec
 from tests.support.forms import tried
 
 Read = Callable[..., Crontab]
@@ -26,31 +23,30 @@ Read = Callable[..., Crontab]
 CRONTAB = "0 5 * * * backup a\nX=1\n0 5 * * * backup a\n@reboot backup%in\n"
 
 
-def imprints(crontab: Crontab) -> dict[int, str]:
-    """The imprint of each line, by its number."""
-    return {entry.line: imprint_of(entry.spec) for entry in crontab.entries}
+def specs(crontab: Crontab) -> list[ScheduleSpec]:
+    return [entry.spec for entry in crontab.entries]
 
 
 def test_a_first_import_adds_every_line(read: Read) -> None:
     crontab = read(CRONTAB)
 
-    known, new = match_entries(crontab.entries, {})
+    comparison = find_new(crontab.entries, [])
 
-    assert known == []
-    assert [one.name for one in name_entries(new, [])] == ["backup", "backup-2", "backup-3"]
+    assert [entry.spec.name for entry in comparison.new] == ["backup", "backup-2", "backup-3"]
+    assert comparison.known == ()
 
 
 def test_a_second_import_adds_nothing(read: Read) -> None:
     crontab = read(CRONTAB)
 
-    known, new = match_entries(crontab.entries, imprints(crontab))
+    comparison = find_new(crontab.entries, specs(crontab))
 
-    assert new == []
-    assert [(number, entry.line) for number, entry in known] == [(1, 1), (3, 3), (4, 4)]
+    assert comparison.new == ()
+    assert [entry.line for entry in comparison.known] == [1, 3, 4]
 
 
 def test_a_line_is_known_whatever_its_name_description_and_policies_became(read: Read) -> None:
-    crontab = read("MAILTO=me\n0 5 * * * backup\n")
+    crontab = read("0 5 * * * backup\n")
     edited = replace(
         crontab.entries[0].spec,
         name="nightly",
@@ -58,18 +54,10 @@ def test_a_line_is_known_whatever_its_name_description_and_policies_became(read:
         policies=Policies(retries=3, jitter_s=60),
     )
 
-    known, new = match_entries(crontab.entries, {7: imprint_of(edited)})
+    comparison = find_new(crontab.entries, [edited])
 
-    assert new == []
-    assert [number for number, _ in known] == [7]
-
-
-def test_an_imprint_with_more_parts_is_that_of_its_line(read: Read) -> None:
-    crontab = read("0 5 * * * backup\n")
-    [imprint] = imprints(crontab).values()
-    earlier = json.dumps({**json.loads(imprint), "stem": "backup", "notify": ["chat"]})
-
-    assert match_entries(crontab.entries, {1: earlier})[1] == []
+    assert comparison.new == ()
+    assert [entry.spec.name for entry in comparison.known] == ["nightly"]
 
 
 @pytest.mark.parametrize(
@@ -83,29 +71,36 @@ def test_an_imprint_with_more_parts_is_that_of_its_line(read: Read) -> None:
     ],
 )
 def test_a_changed_line_is_new_under_a_free_name(read: Read, changed: str) -> None:
-    existing = imprints(read("0 5 * * * backup a\n"))
+    existing = specs(read("0 5 * * * backup a\n"))
 
-    _, new = match_entries(read(changed).entries, existing)
+    comparison = find_new(read(changed).entries, existing)
 
-    assert [one.name for one in name_entries(new, ["backup"])] == ["backup-2"]
+    assert [entry.spec.name for entry in comparison.new] == ["backup-2"]
 
 
 def test_the_second_of_two_equal_lines_is_new_where_one_schedule_holds_the_first(
     read: Read,
 ) -> None:
-    existing = imprints(read("0 5 * * * backup\n"))
+    existing = specs(read("0 5 * * * backup\n"))
 
-    known, new = match_entries(read("0 5 * * * backup\n0 5 * * * backup\n").entries, existing)
+    comparison = find_new(read("0 5 * * * backup\n0 5 * * * backup\n").entries, existing)
 
-    assert [entry.line for _, entry in known] == [1]
-    assert [entry.line for entry in new] == [2]
+    assert [entry.line for entry in comparison.known] == [1]
+    assert [entry.spec.name for entry in comparison.new] == ["backup-2"]
 
 
 @pytest.mark.failure(58)
 def test_new_names_avoid_those_of_other_schedules(read: Read) -> None:
-    entries = read("@daily backup\n").entries
+    other = ScheduleSpec(
+        name="backup",
+        triggers=("every 1h",),
+        job=Job(kind=JobKind.COMMAND, argv=("backup",)),
+        timezone="local",
+    )
 
-    assert [one.name for one in name_entries(entries, ["backup", "backup-2"])] == ["backup-3"]
+    comparison = find_new(read("@daily backup\n").entries, [other], taken={"backup-2"})
+
+    assert [entry.spec.name for entry in comparison.new] == ["backup-3"]
 
 
 def test_moved_lines_become_comments_and_are_no_longer_entries(read: Read) -> None:

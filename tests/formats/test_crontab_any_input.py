@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from edgecron.base.checks import check_name
 from edgecron.formats.crontab import read_crontab
-from edgecron.formats.crontab_identity import imprint_of, match_entries
+from edgecron.formats.crontab_identity import find_new
 from edgecron.formats.crontab_lines import Crontab
 from tests.support.forms import tried
 
@@ -33,8 +33,7 @@ def check(content: bytes | str, *, system: bool | None, importer: str) -> Cronta
         check_name(name, what="name")
     assert len(set(names)) == len(names)
     assert all(problem.message.isprintable() for problem in crontab.problems)
-    imprints = {entry.line: imprint_of(entry.spec) for entry in crontab.entries}
-    assert match_entries(crontab.entries, imprints)[1] == []
+    assert find_new(crontab.entries, [entry.spec for entry in crontab.entries]).new == ()
     claimed = [entry.line for entry in crontab.entries] + [each.line for each in crontab.problems]
     assert len(set(claimed)) == len(claimed)
     return crontab

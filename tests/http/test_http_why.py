@@ -61,7 +61,7 @@ def test_what_does_not_exist_has_no_explanation(api: Api) -> None:
 
 def test_statistics_have_the_fields_of_the_command_line(api: Api) -> None:
     every = api.get("/api/v1/stats").json["stats"]
-    one = api.get(f"{ONE}/stats?since=2026-01-01T00:00:00Z").json["stats"]
+    one = api.get(f"{ONE}/stats?trend=true&since=2026-01-01T00:00:00Z").json["stats"]
 
     assert [told["schedule"] for told in every] == ["backup", None]
     assert [told["cancelled"] for told in every] == [1, 1]

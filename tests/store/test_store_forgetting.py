@@ -118,6 +118,23 @@ def test_what_a_waiting_retry_began_with_stays(bench: Bench) -> None:
     assert described(bench, schedule.id, retry.revision, 2) == [None, "later"]
 
 
+@pytest.mark.parametrize("is_noted", [False, True])
+def test_what_an_imported_line_said_stays_until_its_import_is_noted(
+    bench: Bench, is_noted: bool
+) -> None:
+    schedule_id = bench.add(origin="crontab").id
+    describe(bench, "backup", "edited")
+    if is_noted:
+        bench.store.note_imported([(schedule_id, "file", "{}")])
+
+    prune(bench)
+
+    found = [one for one, _ in bench.store.find_imported_before()]
+    assert found == ([] if is_noted else [schedule_id])
+    kept = bench.store.load_schedules([(schedule_id, 1)])
+    assert len(kept) == (0 if is_noted else 1)
+
+
 def test_of_a_time_whose_words_went_nothing_else_is_said(bench: Bench) -> None:
     schedule = bench.add()
     run_once(bench)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.paths import user_name
-from edgecron.client.machine_files import MOST_BYTES
 from edgecron.tui.app import OwnMachine
 from tests.support.clock import FakeClock
 from tests.support.machines import Machine
@@ -71,7 +70,7 @@ def test_the_facts_of_a_job_follow_the_cursor(scene: Scene, machine: Machine) ->
         assert "30 2 * * *   at 02:30" in seen.text()
         assert "the job is not run later" in seen.text()
         await seen.press("j")
-        assert "edgecron adopt one" in seen.text()
+        assert "one, two, three" in seen.text()
         await seen.press("G", "k", "k")
         assert "minute is '0~9'" in seen.text()
 
@@ -79,14 +78,14 @@ def test_the_facts_of_a_job_follow_the_cursor(scene: Scene, machine: Machine) ->
 
 
 def test_a_small_terminal_shows_all_facts_on_enter(scene: Scene, machine: Machine) -> None:
-    machine.write("etc/cron.d/large", "#" * (MOST_BYTES + 1))
+    machine.write("Library/LaunchAgents/broken.plist", "no list\n")
 
     async def story(seen: Seen) -> None:
         assert "1 file not read" in seen.text()
         await seen.press("enter")
         assert "edgecron adopt copy" in seen.text()
         await seen.press("G")
-        assert "/etc/cron.d/large" in seen.text()
+        assert "broken.plist" in seen.text()
         await seen.press("escape")
         assert "read-only" in seen.text()
         await seen.press("escape")
@@ -120,7 +119,7 @@ def test_names_of_others_are_never_markup(scene: Scene, machine: Machine) -> Non
 
 def test_a_machine_without_other_schedules_says_so(scene: Scene, tmp_path: Path) -> None:
     async def story(seen: Seen) -> None:
-        assert "no jobs of cron or systemd were found" in seen.text()
+        assert "no jobs of cron, systemd or launchd were found" in seen.text()
         await seen.press("enter", "j", "G")
         assert "read-only" in seen.text()
 

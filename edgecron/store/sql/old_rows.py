@@ -235,7 +235,8 @@ def find_unused(
 ) -> Generator[None, None, dict[int, int]]:
     """Return the snapshots of a schedule that neither a run nor `undo` needs, with their bytes.
 
-    Each step is one short query. The newest snapshot is never among them.
+    Each step is one short query. The newest snapshot is never among them. Nor is the first one of
+    a schedule that an older version imported from a crontab: the next import knows it by that.
     """
     began = dict(
         database.rows(
@@ -249,6 +250,14 @@ def find_unused(
         return {}
     sizes = _find_sizes(database, schedule_id)
     unused = {revision: size for revision, size in sizes.items() if revision in outdated}
+    kept = database.row(
+        """SELECT revision FROM schedule_revisions AS r
+           WHERE schedule_id = :id AND revision = 1 AND origin = 'crontab'
+               AND NOT EXISTS (SELECT 1 FROM imported_entries AS i WHERE i.schedule_id = :id)""",
+        {"id": schedule_id},
+    )
+    if kept is not None:
+        unused.pop(kept[0], None)
     after_id = 0
     while unused:
         page = database.rows(

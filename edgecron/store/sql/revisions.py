@@ -13,6 +13,7 @@ from typing import Any
 
 from edgecron.base.errors import Unreadable
 from edgecron.base.values import NamedTuple
+from edgecron.model.choices import GLOBAL_SCOPE
 from edgecron.model.schedule import MOST_CHANGES, Act, Author, ScheduleSpec
 from edgecron.store.contract import StoredSchedule
 from edgecron.store.sql.connection import Connection
@@ -284,6 +285,23 @@ def find_imported(database: Connection) -> list[tuple[int, str, str]]:
     return database.rows(
         "SELECT schedule_id, source, imprint FROM imported_entries ORDER BY schedule_id"
     )
+
+
+def find_imported_before(database: Connection) -> list[tuple[int, ScheduleSpec]]:
+    """The schedules that an older version imported, as their crontab lines defined them."""
+    rows = database.rows(
+        """SELECT r.schedule_id, r.snapshot FROM schedule_revisions AS r
+           WHERE r.revision = 1 AND r.origin = 'crontab'
+               AND r.schedule_id NOT IN (SELECT schedule_id FROM imported_entries)
+           ORDER BY r.schedule_id"""
+    )
+    found = []
+    for schedule_id, snapshot in rows:
+        try:
+            found.append((schedule_id, spec_of(columns_of(snapshot), (GLOBAL_SCOPE,))))
+        except Unreadable:
+            continue  # The next import takes its line for a new one.
+    return found
 
 
 def note_imported(database: Connection, rows: Sequence[tuple[int, str, str]]) -> None:

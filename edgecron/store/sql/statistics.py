@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 
 from edgecron.base.values import NamedTuple
@@ -184,12 +184,12 @@ def find_ended(
         oldest[group] = written_ms
         # Among them can be rows that were written before a clock was set back.
         if has_ended and written_ms >= since_ms:
-            found.append(EndedRun._make(row))
+            found.append(EndedRun._make((*row, written_ms)))
     for *row, missed_to_ms in database.rows(
         f"SELECT {_COLUMNS}, missed_to_at FROM {grown}", params
     ):
         if missed_to_ms is not None and missed_to_ms >= since_ms:
-            found.append(EndedRun._make(row))
+            found.append(EndedRun._make((*row, missed_to_ms)))
     return found, max(cuts, default=None)
 
 
@@ -234,6 +234,18 @@ def find_output_sizes(
         },
     )
     return [row[0] for row in rows]
+
+
+def find_pruned(database: Connection, schedule_ids: Collection[int]) -> dict[int, int]:
+    """Up to which plan time retention has removed runs, by schedule; missing if it removed none."""
+    return dict(
+        database.rows(
+            """SELECT id, pruned_until FROM schedules
+               WHERE pruned_until IS NOT NULL
+                   AND id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))""",
+            {"ids": json.dumps(list(schedule_ids))},
+        )
+    )
 
 
 def find_names_of(database: Connection, schedule_id: int | None) -> dict[int, str]:

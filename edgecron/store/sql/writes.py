@@ -146,6 +146,7 @@ class Writes(Reads):
     finish_apply = revisions.finish_apply
     definition_texts = revisions.definition_texts
     find_imported = revisions.find_imported
+    find_imported_before = revisions.find_imported_before
     note_imported = revisions.note_imported
 
     # Output and reports of runs.
