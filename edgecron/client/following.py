@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _FIRST_PAUSE_S = 0.002
 _LAST_PAUSE_S = 0.04
 _LISTEN_S = 1.0  # to a supervisor, between two reads of the run
-_ELSEWHERE_S = 0.5  # between two reads of a run of another machine
+_ELSEWHERE_S = 1.0  # between two reads of a run of another machine, which stores it as often
 _LOOKS_PER_CHECK = 25  # about a second
 _FIRST_CHECK = 6  # after about a tenth of a second
 

@@ -264,7 +264,7 @@ class _NoOthers:
     def find_output(self, token: str) -> tuple[Output, bool] | None:
         return None  # there was no process
 
-    def find_printed(self, row: RunningRow) -> Output | None:
+    def find_printed(self, supervisor_id: str, token: str) -> Output | None:
         return None  # there was no process
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:

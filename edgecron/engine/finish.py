@@ -178,12 +178,11 @@ class FollowedOutput:
         self._stored: dict[int, int] = {}  # of each run, how many bytes
         self._next_ms = 0
 
-    def follow(self, execution_ids: Collection[int]) -> bool:
-        """Store the output of these runs for some seconds; False if none runs here."""
+    def follow(self, execution_ids: Collection[int]) -> None:
+        """Store the output of these runs, if they run here, for some seconds."""
         own = [one for one in execution_ids if self._runners.find(one) is not None]
         until_ms = self._clock.monotonic_ms() + _FOLLOWED_MS
         self._until_ms.update((one, until_ms) for one in own)
-        return bool(own)
 
     @property
     def wake_ms(self) -> int | None:
@@ -195,16 +194,17 @@ class FollowedOutput:
         begun_ms = self._clock.monotonic_ms()
         if not self._until_ms or begun_ms < self._next_ms or self._store.leases is None:
             return
-        for row in self._store.find_running():
-            output = None
-            if row.execution_id in self._until_ms and row.engine_id == engine_id:
-                output = self._others.find_printed(row)
+        for execution_id in self._until_ms:
+            run = self._runners.find(execution_id)
+            if run is None:
+                continue
+            output = self._others.find_printed(run.supervisor_id, run.token)
             if output is None:
                 continue
             size = output.stdout_bytes + output.stderr_bytes
-            if size != self._stored.get(row.execution_id, 0):
-                self._store.leases.store_printed(row.execution_id, output, engine_id=engine_id)
-                self._stored[row.execution_id] = size
+            if size != self._stored.get(execution_id, 0):
+                self._store.leases.store_printed(execution_id, output, engine_id=engine_id)
+                self._stored[execution_id] = size
         now_ms = self._clock.monotonic_ms()
         self._until_ms = {
             one: until_ms

@@ -186,8 +186,7 @@ class Loop:
                 near_ms = self._clock.now_ms() + self._writes.look_after_ms
                 if wake_ms is None or wake_ms > near_ms:
                     writes = self._writes.arm()
-                if self._engine.follow(self._writes.take_followed()):
-                    return
+                self._engine.follow(self._writes.take_followed())
                 if self._writes.take_news() and self._engine.has_changed():
                     return
                 if self._writes.poll_ms is not None:

@@ -105,7 +105,7 @@ class OtherEngines(Protocol):
     def find_output(self, token: str) -> tuple[Output, bool] | None:
         """Find what a run of a dead supervisor had printed, and whether it is complete."""
 
-    def find_printed(self, row: RunningRow) -> Output | None:
+    def find_printed(self, supervisor_id: str, token: str) -> Output | None:
         """Find what a running run of this machine has printed so far; None if that is unknown."""
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
@@ -194,14 +194,14 @@ class LocalEngines:
     def find_output(self, token: str) -> tuple[Output, bool] | None:
         return load_saved_output(self._state_dir / spool_name(token))
 
-    def find_printed(self, row: RunningRow) -> Output | None:
-        if not is_key(row.supervisor_id):
+    def find_printed(self, supervisor_id: str, token: str) -> Output | None:
+        if not is_key(supervisor_id):
             return None  # A function within its program.
         chunks: list[OutputChunk] = []
         position = dropped_bytes = dropped_after = 0
         try:
-            with self._control(row.supervisor_id) as control:
-                while (part := control.output(row.lease_token, position)[1]).chunks:
+            with self._control(supervisor_id) as control:
+                while (part := control.output(token, position)[1]).chunks:
                     if part.position > position and dropped_bytes:
                         break  # It prints faster than we read: the rest is for the next time.
                     if part.position > position:

@@ -139,12 +139,13 @@ class Engine:
     def look_in_ms(self) -> int | None:
         """In how long to call `has_changed` or `step` at the latest; None without a lease.
 
-        To renew the lease, or because that of another engine ends.
+        To renew the lease, because that of another engine ends, or to store followed output.
         """
-        renew_ms, judge_ms = self._registration.renew_in_ms, self.recovery.wake_ms
-        if renew_ms is None or judge_ms is None:
-            return renew_ms
-        return min(renew_ms, judge_ms)
+        renew_ms = self._registration.renew_in_ms
+        if renew_ms is None:
+            return None
+        waits_ms = (renew_ms, self.recovery.wake_ms, self._followed.wake_ms)
+        return min(one for one in waits_ms if one is not None)
 
     @property
     def engine_id(self) -> int | None:
@@ -347,7 +348,6 @@ class Engine:
             self._while_runs.wake_ms,
             self._upkeep.wake_ms,
             self._claimer.wait_ms(),
-            self._followed.wake_ms,
         )
         wakes_ms = [now_ms + wait_ms for wait_ms in waits_ms if wait_ms is not None]
         return min(wakes_ms if due_ms is None else [*wakes_ms, due_ms], default=None)
@@ -367,6 +367,7 @@ class Engine:
         """
         if self._clock_watch.has_news():
             return True
+        self._followed.store(self._registration.get_id())
         lease = None if self._registration.renew_in_ms is None else self._keep_lease()
         if (self._store.change_mark if lease is None else lease.mark) != self._change_mark:
             return True
@@ -382,12 +383,9 @@ class Engine:
         """Record with the next lease how often the loop looks for changes; None: it is woken."""
         self._registration.polls_ms = every_ms
 
-    def follow(self, execution_ids: Collection[int]) -> bool:
-        """Store the output of these runs from the next step on.
-
-        Returns False if none of them runs here.
-        """
-        return self._followed.follow(execution_ids)
+    def follow(self, execution_ids: Collection[int]) -> None:
+        """Store the output of these runs, if they run here, for some seconds."""
+        self._followed.follow(execution_ids)
 
     def has_ends(self) -> bool:
         """Whether a step has ends, answers, stalls or progress to take, or a runner died."""

@@ -267,7 +267,7 @@ class SimEngines:
     def is_elsewhere(self, machine: str | None) -> bool:
         return False
 
-    def find_printed(self, row: RunningRow) -> Output | None:
+    def find_printed(self, supervisor_id: str, token: str) -> Output | None:
         return None  # Bodies print nothing.
 
     def supervisor_is_alive(self, supervisor_id: str) -> bool:

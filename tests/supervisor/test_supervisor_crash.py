@@ -14,7 +14,6 @@ import pytest
 from edgecron.base.clock import SystemClock
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.model.choices import Reason
-from edgecron.store.contract import RunningRow
 from edgecron.supervisor import results
 from edgecron.supervisor.journal import Exit, Interrupted, NeverStarted, read_journal
 from edgecron.supervisor.launch import StartBy
@@ -243,20 +242,13 @@ def test_a_copy_leaves_a_run_of_another_user_alone(
     end_as_a_copy(bench, token, tmp_path / "copy")
 
 
-def running_row(bench: Bench, token: str) -> RunningRow:
-    return RunningRow(
-        execution_id=1, lease_token=token, engine_id=1, engine_key=None, boot_id=None,
-        supervisor_id=bench.link.supervisor_id, schedule="s", kind="command", ok_codes=(0,),
-        grace_ms=0, started_ms=0,
-    )  # fmt: skip
-
-
 def test_what_a_stopped_supervisor_has_printed_is_unknown(bench: Bench) -> None:
     token = bench.shell("exec sleep 60")
     bench.started(token)
     os.kill(bench.link.pid, signal.SIGSTOP)
 
-    printed = LocalEngines(bench.state_dir, boot_id="b").find_printed(running_row(bench, token))
+    engines = LocalEngines(bench.state_dir, boot_id="b")
+    printed = engines.find_printed(bench.link.supervisor_id, token)
 
     os.kill(bench.link.pid, signal.SIGCONT)
     assert printed is None

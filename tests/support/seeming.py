@@ -192,7 +192,7 @@ class SeemingEngines:
     def find_output(self, token: str) -> tuple[Output, bool] | None:
         return None
 
-    def find_printed(self, row: RunningRow) -> Output | None:
+    def find_printed(self, supervisor_id: str, token: str) -> Output | None:
         return None
 
     def end_what_is_left(self, verdict: Interrupted, token: str) -> None:
