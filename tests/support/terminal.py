@@ -85,7 +85,8 @@ def resize(outer: int, size: tuple[int, int]) -> None:
 
 def read_until(outer: int, text: str | None, *, after: str = "") -> str:
     """What comes until a text, after another one; or with None until the program has ended."""
-    words = [re.escape(part.encode()) for part in (after, text or "")]
+    # Without an empty word before `.*`: that would take quadratic time on large screens.
+    words = [re.escape(part.encode()) for part in (after, text or "") if part]
     read = b""
     while text is None or not re.search(b".*".join(words), read, re.DOTALL):
         assert select.select([outer], [], [], BOUND_S)[0], f"nothing more after {read!r}"
