@@ -339,6 +339,31 @@ def test_keys_filter_by_hour_and_sort_runs(environment: dict[str, str]) -> None:
         read_until(outer, None)
 
 
+def test_the_runs_of_a_night_are_moved_together(environment: dict[str, str]) -> None:
+    database = Path(environment["EDGECRON_DB"])
+    with Client(database) as client:
+        client.add(make_spec("night-early", "10 3 * * *"))
+        client.add(make_spec("night-late", "50 3 * * *"))
+    with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
+        read_until(outer, _SHOWN)
+        os.write(outer, b"2/due:03 night\r")
+        read_until(outer, "14 matches")
+        os.write(outer, b"*m")
+        read_until(outer, "Move the next run of 2 schedules")
+        os.write(outer, b"tomorrow 12:00")
+        read_until(outer, "12:00:00, in")
+        os.write(outer, b"\r")
+        read_until(outer, "moved the next run of 2 schedules")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+    with Client(database) as client:
+        early, late = (client.schedule(f"night-{name}").next_run_at for name in ("early", "late"))
+        assert early is not None
+        assert early == late
+        assert f"{early:%H:%M}" == "12:00"
+
+
 def test_keys_zoom_the_timeline(environment: dict[str, str]) -> None:
     with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
         read_until(outer, "24 hours")
@@ -392,6 +417,8 @@ def test_a_failure_is_listed_until_it_is_acknowledged(
         read_until(outer, "broken")
         os.write(outer, b"7")
         read_until(outer, "1 failed run")
+        os.write(outer, b"r")
+        read_until(outer, "of broken: queued")
         os.write(outer, b"a")
         read_until(outer, "no failures are open")
         os.write(outer, b"q")
