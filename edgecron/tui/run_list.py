@@ -60,7 +60,7 @@ DESCENDING = frozenset({RunSort.RUN, RunSort.DURATION, RunSort.STARTED})
 _NAME = 2  # the column left out in the list of one schedule
 _NOTE = 5
 HISTORY_SORTED_BY = {at - (at > _NAME): sort for at, sort in SORTED_BY.items() if at != _NAME}
-# Room for `retry, attempt 2`: in a narrow list the glyph shows the status, without its word.
+# Room for `attempt 2, exit…`: in a narrow list the glyph shows the status, without its word.
 HISTORY_COLUMNS = (
     *COLUMNS[:_NAME],
     *COLUMNS[_NAME + 1 : _NOTE],

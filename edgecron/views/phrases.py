@@ -315,7 +315,7 @@ def note_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
     notes = []
     if execution.status is Status.RUNNING and execution.progress is not None:
         notes.append(progress_words(execution.progress))
-    if execution.cause is not Cause.SCHEDULE:
+    if execution.cause not in (Cause.SCHEDULE, Cause.RETRY):  # A retry has its attempt.
         notes.append(execution.cause.value.replace("_", " "))
     if execution.attempt > 1:
         notes.append(f"attempt {execution.attempt}")
