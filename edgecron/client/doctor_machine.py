@@ -473,6 +473,6 @@ def _check_server(client: Client) -> list[Finding]:
             "database",
             f"{client.place} passes no notices on: engines look for changes every"
             f" {every_ms // 1000} s",
-            hint="name the server itself, or let its pooler work by sessions",
+            hint="name the server itself in the URL, not a pooler",
         )
     ]

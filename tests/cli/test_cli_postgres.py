@@ -233,6 +233,20 @@ def test_doctor_warns_if_no_notices_come(
     assert "no notices" not in edgecron("doctor").out
 
 
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_doctor_advises_against_a_pooler_of_any_mode(
+    edgecron: Edgecron, url: str, postgres: PostgresServer, mode: str
+) -> None:
+    edgecron("add", "job", "--every", "1h", "--", "true")
+    name = url.partition("@/")[2].partition("?")[0]
+
+    with postgres.pooler(mode) as folder:
+        said = edgecron("--db", postgres.url(name, folder=folder), "doctor")
+
+    assert "passes no notices on: engines look for changes every 5 s" in said.out
+    assert "name the server itself in the URL, not a pooler" in said.out
+
+
 def test_doctor_finds_nothing_wrong_with_a_run_of_another_machine(
     edgecron: Edgecron, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

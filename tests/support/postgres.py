@@ -147,8 +147,8 @@ class PostgresServer:
         subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, timeout=60)
 
     @contextmanager
-    def pooler(self) -> Iterator[Path]:
-        """Run PgBouncer in transaction mode, with two connections; the folder of its socket."""
+    def pooler(self, mode: str = "transaction") -> Iterator[Path]:
+        """Run PgBouncer in this mode, with two connections; the folder of its socket."""
         need_tools("pgbouncer")
         folder = self.folder / "pooler"
         folder.mkdir()
@@ -161,7 +161,7 @@ class PostgresServer:
             listen_addr =
             listen_port = 5432
             auth_type = any
-            pool_mode = transaction
+            pool_mode = {mode}
             default_pool_size = 2
             """.replace(" " * 12, "")
         )
