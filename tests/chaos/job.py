@@ -28,6 +28,7 @@ def main() -> int:
         schedule=os.environ["EDGECRON_SCHEDULE"],
         plan=os.environ["EDGECRON_PLAN_AT"],
         cause=os.environ["EDGECRON_CAUSE"],
+        host=os.uname().nodename,
         scope=[os.environ["EDGECRON_SCOPE_KIND"], os.environ["EDGECRON_SCOPE_ID"]],
         attempt=attempt,
         key=os.environ["EDGECRON_IDEMPOTENCY_KEY"],

@@ -23,6 +23,7 @@ from edgecron.base.errors import EdgecronError
 from edgecron.base.paths import read_location
 from edgecron.client import Client
 from edgecron.model.choices import CatchUp, JobKind, OnInterrupt, Overlap, Status
+from edgecron.model.engine import EACH
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
@@ -60,6 +61,7 @@ _SCHEDULES: tuple[tuple[str, int | None, float, int, Policies, bool], ...] = (
     ("third", 5, 2.0, 0, Policies(overlap=Overlap.ALLOW), True),
     ("after-end", None, 0.2, 0, Policies(overlap=Overlap.ALLOW), False),
     ("follows", None, 0.2, 0, Policies(overlap=Overlap.ALLOW), False),
+    ("scan", 4, 1.0, 0, Policies(on=EACH), False),
     ("asked", None, 1.0, 0, Policies(overlap=Overlap.ALLOW), False),
 )
 
@@ -78,6 +80,7 @@ class Storm:
         self._promised: list[int] = []
         self._remarks: list[str] = []
         self._act_at_s = 0.0
+        self._joined_ms = 0  # when all machines had engines
         self._well_ms = 0  # when all engines were well again
 
     def say(self, text: str) -> None:
@@ -86,6 +89,7 @@ class Storm:
     def run(self) -> Account:
         made_ms = self._add_schedules()
         self._wait(self._is_well, "engines up", bound_s=_BOUND_S)
+        self._joined_ms = wall_ms()
         self.say(f"{len(_SCHEDULES)} schedules, {len(self.slots)} engines")
         self._blow()
         self.say("all is healed")
@@ -223,7 +227,11 @@ class Storm:
             if "Traceback" in text or path.suffix == ".crash":
                 remarks.append(f"{path.name}: {text[-2000:]}")
         return Account(
-            lives=[self._life(*one, made_ms, removed_ms) for one in _SCHEDULES],
+            lives=[
+                life
+                for one in _SCHEDULES
+                for life in self._lives(*one, made_ms=made_ms, removed_ms=removed_ms)
+            ],
             rows=[dict(zip(COLUMNS, row, strict=True)) for row in rows],
             starts=self.jobs.starts,
             promised=self._promised,
@@ -231,17 +239,33 @@ class Storm:
             remarks=remarks,
         )
 
-    def _life(self, *told: Any) -> Life:
-        name, period_s, _, _, policies, is_grouped, made_ms, removed_ms = told
-        return Life(
-            name=name,
-            anchor_ms=_ANCHOR_MS,
-            period_ms=None if period_s is None else 1000 * period_s,
-            made_ms=made_ms,
-            removed_ms=removed_ms,
-            skips_overlap=policies.overlap is not Overlap.ALLOW,
-            group_limit=_GROUP_LIMIT if is_grouped else None,
-        )
+    def _lives(
+        self,
+        name: str,
+        period_s: int | None,
+        _lasts_s: float,
+        _code: int,
+        policies: Policies,
+        is_grouped: bool,
+        *,
+        made_ms: int,
+        removed_ms: int,
+    ) -> list[Life]:
+        is_each = policies.on == EACH
+        hosts = {self.field.host(slot.machine) for slot in self.slots}
+        return [
+            Life(
+                name=name,
+                scope=scope,
+                anchor_ms=_ANCHOR_MS,
+                period_ms=None if period_s is None else 1000 * period_s,
+                made_ms=self._joined_ms if is_each else made_ms,
+                removed_ms=removed_ms,
+                skips_overlap=policies.overlap is not Overlap.ALLOW,
+                group_limit=_GROUP_LIMIT if is_grouped else None,
+            )
+            for scope in (sorted(hosts) if is_each else ("",))
+        ]
 
     def figures(self, account: Account) -> dict[str, object]:
         """What happened, as numbers."""

@@ -68,8 +68,15 @@ class ServerField(Field):
         """The words before a command that runs on a machine; None: on the server's."""
         if not self.has_cables:
             return ()
-        name = self._name if machine is None else f"{self._name}m{machine}"
-        return ("ip", "netns", "exec", name)
+        if machine is None:
+            return ("ip", "netns", "exec", self._name)
+        script = 'hostname "$0" && exec "$@"'
+        own = ("unshare", "--uts", "sh", "-c", script, self.host(machine))
+        return ("ip", "netns", "exec", f"{self._name}m{machine}", *own)
+
+    def host(self, machine: int) -> str:
+        """The host name of a machine; without cables, all have that of this one."""
+        return f"storm{machine}" if self.has_cables else os.uname().nodename
 
     def environment(self, label: str) -> dict[str, str]:
         """The environment of an engine; its label begins with `engine-NUMBER`."""

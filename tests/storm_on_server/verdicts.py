@@ -10,7 +10,18 @@ from typing import Any
 from edgecron.base.values import dataclass
 
 COLUMNS = (
-    *("id", "schedule", "plan_at", "fire_key", "cause", "attempt", "status", "reason", "exit_code"),
+    *(
+        "id",
+        "schedule",
+        "scope_id",
+        "plan_at",
+        "fire_key",
+        "cause",
+        "attempt",
+        "status",
+        "reason",
+        "exit_code",
+    ),
     *("claimed_at", "started_at", "finished_at", "engine_id", "fence", "missed_from_at"),
     *("missed_to_at", "error_msg"),
 )
@@ -21,9 +32,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """A schedule: its period from `made_ms` until `removed_ms`; None: it has no times."""
+    """A schedule: its period from `made_ms` until `removed_ms`; None: it has no times.
+
+    One that runs on each machine has a life on each, its `scope`.
+    """
 
     name: str
+    scope: str = ""
     anchor_ms: int
     period_ms: int | None
     made_ms: int
@@ -53,22 +68,32 @@ def judge(account: Account) -> Iterator[str]:
 
 def _lost(account: Account) -> Iterator[str]:
     """Each plan time ran or is covered by a row, once."""
-    covering: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    covering: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for row in account.rows:
+        life_of = row["schedule"], row["scope_id"]
         if row["missed_from_at"] is not None:
-            covering[row["schedule"]].append((row["missed_from_at"], row["missed_to_at"]))
+            covering[life_of].append((row["missed_from_at"], row["missed_to_at"]))
         elif row["fire_key"] == "" and row["attempt"] == 1:
-            covering[row["schedule"]].append((row["plan_at"], row["plan_at"]))
+            covering[life_of].append((row["plan_at"], row["plan_at"]))
     for life in account.lives:
         if life.period_ms is None:
             continue
         first = (life.made_ms - life.anchor_ms) // life.period_ms + 1
-        spans = sorted(covering[life.name])
+        spans = sorted(covering[life.name, life.scope])
         for number in range(first, (life.removed_ms - life.anchor_ms) // life.period_ms + 1):
             at_ms = life.anchor_ms + number * life.period_ms
             found = sum(from_ms <= at_ms <= to_ms for from_ms, to_ms in spans)
             if found != 1:
-                yield f"{life.name} at {at_ms} is covered by {found} rows"
+                yield f"{life.name} {life.scope} at {at_ms} is covered by {found} rows"
+
+
+def _astray(account: Account) -> Iterator[str]:
+    """A run of each machine starts there, and nowhere else."""
+    rows = {row["id"]: row for row in account.rows}
+    for one in account.starts:
+        row = rows.get(one["run"])
+        if row is not None and row["scope_id"] not in ("", one["host"]):
+            yield f"started on {one['host']}: {_short(row)}"
 
 
 def _promise(account: Account) -> Iterator[str]:
@@ -81,12 +106,14 @@ def _twice(account: Account) -> Iterator[str]:
     """No attempt starts twice, no fire succeeds twice, and no default fire starts twice."""
     counts = Counter(one["run"] for one in account.starts)
     yield from (f"run {run} has started {n} times" for run, n in counts.items() if n > 1)
+    scopes = {row["id"]: row["scope_id"] for row in account.rows}
     tries = Counter(
-        (one["schedule"], one["plan"], one["key"], one["attempt"]) for one in account.starts
+        (one["schedule"], scopes.get(one["run"]), one["plan"], one["key"], one["attempt"])
+        for one in account.starts
     )
     yield from (f"{key} has started {n} times" for key, n in tries.items() if n > 1)
     successes = Counter(
-        (row["schedule"], row["plan_at"], row["fire_key"])
+        (row["schedule"], row["scope_id"], row["plan_at"], row["fire_key"])
         for row in account.rows
         if row["status"] == "success"
     )
@@ -145,16 +172,19 @@ def _early(account: Account) -> Iterator[str]:
 def _overlap(account: Account) -> Iterator[str]:
     """Limits hold across machines, but for jobs whose machine was out of reach."""
     rows = {row["id"]: row for row in account.rows}
-    lives = {life.name: life for life in account.lives}
+    lives = {(life.name, life.scope): life for life in account.lives}
     spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for one in account.starts:
-        row, life = rows.get(one["run"]), lives.get(one["schedule"])
-        if row is None or life is None or row["reason"] == "lost":
+        row = rows.get(one["run"])
+        if row is None or row["reason"] == "lost":
+            continue
+        life = lives.get((row["schedule"], row["scope_id"]))
+        if life is None:
             continue
         lasted_ms = one.get("seen_mono_ms", one["mono_ms"]) - one["mono_ms"]
         ended_ms = one.get("ended_ms") or one["wall_ms"] + lasted_ms
         if life.skips_overlap:
-            spans[life.name].append((one["wall_ms"], ended_ms, one["run"]))
+            spans[f"{life.name} {life.scope}"].append((one["wall_ms"], ended_ms, one["run"]))
         if life.group_limit is not None:
             spans["the group"].append((one["wall_ms"], ended_ms, one["run"]))
     most = max((life.group_limit or 1 for life in account.lives), default=1)
@@ -187,5 +217,5 @@ def _short(row: Row) -> str:
 
 
 _CHECKS: tuple[Callable[[Account], Iterator[str]], ...] = (
-    _lost, _promise, _twice, _agree, _fence, _early, _overlap, _quiet, _remark,
+    _lost, _astray, _promise, _twice, _agree, _fence, _early, _overlap, _quiet, _remark,
 )  # fmt: skip
