@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import InvalidInput, LeaseLost
+from edgecron.base.values import replace
 from edgecron.model.choices import CatchUp, Cause
 from edgecron.model.options import Policies
 from edgecron.planning.next_fire import Fire
@@ -168,3 +169,38 @@ def test_other_scopes_and_boots_are_refused() -> None:
         a_spec("scan", "every 1h", policies=EACH, scopes=(("device", "pump"),))
     with pytest.raises(InvalidInput, match="the boot of one machine"):
         a_spec("scan", "on boot", policies=EACH)
+
+
+def test_what_comes_after_runs_on_the_machine_of_the_run_before(
+    first: Machine, second: Machine
+) -> None:
+    first.add("scan", "every 1h", on="each")
+    first.add("send", "after scan", on="each")
+    after_s(first, 0)
+    after_s(second, 0)
+    for _ in range(2):
+        after_s(first, HOUR_S // 2)
+        after_s(second, HOUR_S // 2)
+    for _ in range(3):
+        after_s(first, 1)
+        after_s(second, 1)
+
+    assert scopes(first) == ["first success", "second success"]
+    assert scopes(first, "send") == ["first success", "second success"]
+
+
+def test_a_manual_run_in_one_scope_runs_on_that_machine_only(
+    first: Machine, second: Machine
+) -> None:
+    first.add("scan", "on demand", on="each")
+    after_s(first, 0)
+    after_s(second, 0)
+    schedule = first.store.get_schedule("scan")
+    spec = replace(schedule.spec, scopes=(("machine", "second"),))
+    now_ms = first.world.clock.now_ms()
+    fire = Fire(plan_ms=now_ms, due_ms=now_ms, cause=Cause.MANUAL, fire_key="manual:1")
+    enqueue(first.store, replace(schedule, spec=spec), fire, now_ms=now_ms)
+    after_s(first, 1)
+    after_s(second, 1)
+
+    assert scopes(first) == ["second success"]

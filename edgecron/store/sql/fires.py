@@ -225,7 +225,8 @@ class FireWriter:
         return True
 
     def _scopes_of(self, schedule_id: int, spec: ScheduleSpec) -> tuple[tuple[str, str], ...]:
-        if spec.policies.on != EACH:
+        # Without a claimant, the caller has chosen the scopes, which can be some of them only.
+        if spec.policies.on != EACH or self._claimant is None:
             return spec.scopes
         # An engine's cached definition can lack a machine that has joined since.
         rows = self._database.rows(
