@@ -204,3 +204,20 @@ def test_a_manual_run_in_one_scope_runs_on_that_machine_only(
     after_s(second, 1)
 
     assert scopes(first) == ["second success"]
+
+
+def test_an_edit_knows_the_machines_that_joined_or_left_meanwhile(
+    first: Machine, second: Machine
+) -> None:
+    first.add("scan", "every 1h", on="each")
+    after_s(first, 0)
+    read = first.store.get_schedule("scan")
+    after_s(second, 0)
+    first.place(read, on="each", trigger="every 2h")
+    joined = first.store.get_schedule("scan")
+    first.store.forget_machine("second", now_ms=first.world.clock.now_ms())
+    first.place(joined, on="each", trigger="every 1h")
+    left = first.store.get_schedule("scan")
+
+    assert joined.spec.scopes == (("machine", "first"), ("machine", "second"))
+    assert left.spec.scopes == (("machine", "first"),)

@@ -83,7 +83,7 @@ def update_schedule(
         )
         if retiming is not None:
             _retime(database, schedule, compiled.spec, retiming, now_ms)
-        scopes = _scopes_after(compiled.spec, schedule.spec)
+        scopes = _scopes_after(compiled.spec, _find_machines(database, schedule))
         _write_scopes(database, schedule.id, scopes)
         _write_upstreams(database, schedule.id, compiled)
         is_same_kind = compiled.spec.job.kind is schedule.spec.job.kind
@@ -293,7 +293,7 @@ def _insert_one(
         )
     assert row is not None
     schedule_id = int(row[0])
-    scopes = _scopes_after(spec, None)
+    scopes = _scopes_after(spec, ())
     _write_scopes(database, schedule_id, scopes)
     _write_upstreams(database, schedule_id, compiled)
     write_revision(database, schedule_id, 1, columns, origin, now_ms, scopes=scopes)
@@ -418,11 +418,22 @@ def _write_upstreams(database: Connection, schedule_id: int, compiled: CompiledS
     )
 
 
-def _scopes_after(spec: ScheduleSpec, before: ScheduleSpec | None) -> tuple[tuple[str, str], ...]:
+def _find_machines(database: Connection, schedule: Schedule) -> tuple[tuple[str, str], ...]:
+    """The scopes of a schedule on each machine; some can have changed since it was read."""
+    if schedule.spec.policies.on != EACH:
+        return ()
+    rows = database.rows(
+        """SELECT scope_kind, scope_id FROM schedule_scopes WHERE schedule_id = :id
+           ORDER BY scope_kind, scope_id""",
+        {"id": schedule.id},
+    )
+    return tuple((kind, scope_id) for kind, scope_id in rows)
+
+
+def _scopes_after(
+    spec: ScheduleSpec, machines: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
     """The scopes of a changed schedule. Engines add those of a schedule on each machine."""
-    machines: tuple[tuple[str, str], ...] = ()
-    if before is not None and before.policies.on == EACH:
-        machines = before.scopes
     if spec.policies.on == EACH:
         return machines or (GLOBAL_SCOPE,)
     return tuple(one for one in spec.scopes if one not in machines) or (GLOBAL_SCOPE,)
