@@ -11,7 +11,7 @@ from edgecron.base.values import replace
 from edgecron.engine.events import Event
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
-from edgecron.engine.step import Engine
+from edgecron.engine.step import Engine, Hosting
 from edgecron.model.choices import CatchUp, OnInterrupt, OnLost
 from edgecron.model.options import Policies
 from edgecron.planning.next_fire import next_fire
@@ -50,6 +50,7 @@ class Machine:
         on_lost: OnLost = OnLost.END,
         labels: tuple[str, ...] = (),
         world: World | None = None,
+        hosting: Hosting = Hosting(),  # noqa: B008  # It is frozen.
     ) -> None:
         from edgecron.store.postgres.store import open_store
 
@@ -66,6 +67,7 @@ class Machine:
             others=EnginesOfMachine(self.world, key, name),
             runners=Runners(lambda: self.world.start_runner(key, places=4), clock=self.world.clock),
             report=self.events.append,
+            hosting=hosting,
         )
         self.world.engines[key] = self.engine, self.store  # type: ignore[assignment]
 
@@ -78,6 +80,7 @@ class Machine:
         retries: bool = False,
         on: str = "any",
         catch_up: CatchUp = CatchUp.ONCE,
+        needs: tuple[str, ...] = (),
     ) -> None:
         on_interrupt = OnInterrupt.RETRY if retries else OnInterrupt.LEAVE
         policies = Policies(
@@ -86,6 +89,8 @@ class Machine:
             retry_delay_s=0,
             on=on,
             catch_up=catch_up,
+            needs=needs,
+            needs_deadline_s=0,
         )
         spec = a_spec(name, trigger, lasts_s=lasts_s, policies=policies)
         now_ms = self.world.clock.now_ms()

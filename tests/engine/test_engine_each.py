@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -12,8 +13,10 @@ from edgecron.model.choices import CatchUp, Cause
 from edgecron.model.options import Policies
 from edgecron.planning.next_fire import Fire
 from tests.engine.machines import Machine, expire
+from tests.simulation.world import World
+from tests.support.fakemachine import FakeMachine
 from tests.support.specs import enqueue
-from tests.support.story import a_spec
+from tests.support.story import START_MS, a_spec
 from tests.support.tools import need_packages
 
 need_packages("psycopg")
@@ -221,3 +224,27 @@ def test_an_edit_knows_the_machines_that_joined_or_left_meanwhile(
 
     assert joined.spec.scopes == (("machine", "first"), ("machine", "second"))
     assert left.spec.scopes == (("machine", "first"),)
+
+
+def test_the_conditions_of_each_machine_are_its_own(url: str, tmp_path: Path) -> None:
+    def add_machine(name: str, *, is_on_mains: bool) -> Machine:
+        world = World(tmp_path / name, random=Random(0), start_ms=START_MS)
+        facts = FakeMachine(tmp_path / name / "root", world.clock)  # type: ignore[arg-type]
+        facts.set_on_mains(is_on_mains)
+        return Machine(name, url, tmp_path, world=world, hosting=facts.hosting())
+
+    first = add_machine("first", is_on_mains=False)
+    second = add_machine("second", is_on_mains=True)
+    first.add("scan", "every 1h", on="each", needs=("ac-power",))
+    after_s(first, 0)
+    after_s(second, 0)
+    after_s(first, HOUR_S)
+    after_s(second, HOUR_S)
+    for _ in range(3):
+        after_s(second, 1)
+        after_s(first, 1)
+    found = scopes(first)
+    for one in (first, second):
+        one.store.close()
+
+    assert found == ["first skipped", "second success"]

@@ -154,11 +154,15 @@ class FireWriter:
                 self._write_missed(schedule_id, revision, spec, scope, one)
             return False
         unmet, closes_ms, is_shut = None, None, False
+        is_here = self._claimant is None or spec.queue_in(scope) in self._claimant.queues
+        needs = self._needs
+        if not is_here and spec.queue_in(scope) != spec.placed_queue:
+            # Another machine will run it: the conditions of this one say nothing.
+            needs = Needs(self._database, now_ms=self._now_ms, machine=NOTHING_KNOWN)
         if policies.needs or spec.has_windows:
             if policies.overlap is not Overlap.ALLOW:
                 self._give_up_late(key, spec)
-            unmet, closes_ms, is_shut = self._find_wait(schedule_id, spec, fire)
-        is_here = self._claimant is None or spec.queue_in(scope) in self._claimant.queues
+            unmet, closes_ms, is_shut = self._find_wait(schedule_id, spec, fire, needs)
         direct = self._direct and is_here and unmet is None and not is_shut
         taken = None
         if self._counts.occupancy(key).active and _may_be_skipped(spec, fire):
@@ -198,7 +202,7 @@ class FireWriter:
                 needs_deadline_s=policies.needs_deadline_s,
                 closes_ms=closes_ms,
                 unmet=unmet,
-                needs=self._needs,
+                needs=needs,
             )
             waiting = (unmet.text, until_ms)
         claimant = waits_for = None
@@ -250,20 +254,20 @@ class FireWriter:
         return spec.policies.catch_up is CatchUp.SKIP or self._counts.occupancy(key).active > 0
 
     def _find_wait(
-        self, schedule_id: int, spec: ScheduleSpec, fire: Fire
+        self, schedule_id: int, spec: ScheduleSpec, fire: Fire, needs: Needs
     ) -> tuple[Condition | None, int | None, bool]:
         """Find what a fire waits for: an unmet condition, or a window.
 
         Returns the condition, when the window of its trigger closes, and whether it can't start
         now because of a window.
         """
-        closes_ms, needs = None, spec.policies.needs
+        closes_ms, texts = None, spec.policies.needs
         if fire.source is not None and split_once_in(fire.source) is not None:
-            needs = needs_of_fire(needs, fire.source)
+            texts = needs_of_fire(texts, fire.source)
             closes_ms = closing_ms(
                 fire.source, fire.plan_ms, fire_key=fire.fire_key, timezone=spec.timezone
             )
-        unmet = self._needs.find_unmet(needs, fire.cause, schedule_id=schedule_id)
+        unmet = needs.find_unmet(texts, fire.cause, schedule_id=schedule_id)
         has_closed = closes_ms is not None and closes_ms <= self._now_ms
         return unmet, closes_ms, has_closed or not _may_start(spec, fire, self._now_ms)
 
