@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 
 from textual import events
@@ -32,6 +32,7 @@ from edgecron.planning.forecast import UpcomingFire
 from edgecron.tui.actions import WordsFront
 from edgecron.tui.dialogs import Overlay
 from edgecron.tui.durations import MOST_BARS
+from edgecron.tui.keys import key_words
 from edgecron.tui.schedule_list import last_spans, next_spans
 from edgecron.tui.text_line import Cells, Fact, Row, ScrolledLines, Span, TextLine, Title
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
@@ -64,17 +65,26 @@ _GLYPH_STYLES = {CREATED: "good", CHANGED: "warn", REMOVED: "bad"}
 _INDENT = 8
 
 
-def change_rows(changes: Sequence[Change], *, zone: tzinfo, now: datetime) -> list[Row]:
+def change_rows(
+    changes: Sequence[Change], *, labels: Mapping[str, tuple[str, ...]], zone: tzinfo, now: datetime
+) -> list[Row]:
     """Return a line for each change: its revision, its time, what it did and who made it."""
     if not changes:
         return []
-    note: tuple[Span, ...] = (("c ", "accent@screen.changes"), ("all", "dim@screen.changes"))
-    rows: list[Row] = [Title("Changes", note)]
+    rows: list[Row] = [Title("Changes", _key_note("changes", "all", labels=labels))]
     for change in changes:
         lines = change_lines(mask_change(change), zone=zone, now=now)
         what = ", ".join(line.text for line in lines) if change.act is not Act.ADD else ""
         rows.append(Cells((*_head(change, zone=zone, now=now), (f"  {clean(what)}", "dim"))))
     return rows
+
+
+def _key_note(
+    action: str, words: str, *, labels: Mapping[str, tuple[str, ...]]
+) -> tuple[Span, ...]:
+    """Return the key of an action, if it has one, and words to click."""
+    keys = [(f"{key_words(label)} ", f"accent@screen.{action}") for label in labels[action][:1]]
+    return (*keys, (words, f"dim@screen.{action}"))
 
 
 def _head(change: Change, *, zone: tzinfo, now: datetime) -> list[Span]:
@@ -306,15 +316,23 @@ def _fire_row(
 
 
 def definition_rows(
-    found: ScheduleDetail, *, is_full: bool, zone: tzinfo, now: datetime
+    found: ScheduleDetail,
+    *,
+    is_full: bool,
+    labels: Mapping[str, tuple[str, ...]],
+    zone: tzinfo,
+    now: datetime,
 ) -> list[Row]:
-    """Return its job, its policies and its records; with every field if `is_full`."""
+    """Return its job, its policies and its records; with every field if `is_full`.
+
+    `labels` are the keys of each action.
+    """
     schedule = found.schedule
     table = schedule_table(schedule)
     rows: list[Row] = [Title("Job")]
     rows += [Fact(label, text) for label, text in job_lines(schedule)]
     toggle = "main fields" if is_full else "all fields"
-    rows.append(Title("Policies", (("f ", "accent@screen.fields"), (toggle, "dim@screen.fields"))))
+    rows.append(Title("Policies", _key_note("fields", toggle, labels=labels)))
     rows += [Fact(label, text) for label, text in bound_lines(schedule, zone=zone)]
     rows += [Fact(_label(key), _text(table[key])) for key in _POLICIES if key in table]
     rows += _rest_rows(table) if is_full else [_folded_row(table)]
@@ -325,7 +343,7 @@ def definition_rows(
     ]
     if is_full:
         rows += _kept_rows(schedule, zone=zone)
-    return rows + change_rows(found.changes, zone=zone, now=now)
+    return rows + change_rows(found.changes, labels=labels, zone=zone, now=now)
 
 
 def _label(key: str) -> str:

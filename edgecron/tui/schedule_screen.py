@@ -238,7 +238,9 @@ class ScheduleScreen(EditScreen[None]):
         self._show_top()
         ahead = upcoming_rows(found, zone=zone, now=now)
         self.query_one("#ahead", Facts).show_rows(ahead)
-        about = definition_rows(found, is_full=self._is_full, zone=zone, now=now)
+        about = definition_rows(
+            found, is_full=self._is_full, labels=self.app.labels, zone=zone, now=now
+        )
         self.query_one("#about", Facts).show_rows(about)
         paces = [view.tick() for view in self.query(HistoryView)]
         if self._timer is not None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from edgecron.formats.config import Config
 from edgecron.model.choices import Overlap
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
+from edgecron.tui.app import Appearance
+from edgecron.tui.keys import keys_of, labels_of
 from edgecron.tui.list_view import LineView
 from edgecron.tui.run_screen import RunScreen
 from edgecron.tui.schedule_screen import ScheduleScreen
@@ -30,6 +35,7 @@ def look_at(
     story: Callable[[Seen], Awaitable[None]],
     *,
     size: tuple[int, int] = SMALL,
+    **options: Any,
 ) -> None:
     """Run a story on the screen of a schedule."""
 
@@ -38,7 +44,7 @@ def look_at(
         await seen.settle()
         await story(seen)
 
-    watch(opened, scene.path, scene.clock, size=size)
+    watch(opened, scene.path, scene.clock, size=size, **options)
 
 
 def text_of(scene: Scene, name: str, *, size: tuple[int, int] = (240, 60)) -> str:
@@ -70,6 +76,28 @@ def test_all_fields_are_shown_on_request(scene: Scene) -> None:
         assert "and 18 more" in seen.text()
 
     look_at(scene, "backup-home", story, size=(160, 80))
+
+
+def test_headings_name_the_configured_keys(scene: Scene) -> None:
+    environ = {
+        "EDGECRON_DASHBOARD_KEYS_FIELDS": "f6",
+        "EDGECRON_DASHBOARD_KEYS_CHANGES": "none",
+    }
+    config = Config((), environ=environ)
+
+    async def story(seen: Seen) -> None:
+        assert "f6 all fields" in seen.text()
+        assert re.search(r"Changes ─* all", seen.text())
+        await seen.press("f6")
+        assert "f6 main fields" in seen.text()
+
+    look_at(
+        scene,
+        "backup-home",
+        story,
+        size=(160, 80),
+        appearance=Appearance(keys=keys_of(config), labels=labels_of(config)),
+    )
 
 
 def test_enter_opens_it_from_the_list_and_escape_goes_back(scene: Scene) -> None:
