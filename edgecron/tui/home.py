@@ -167,6 +167,7 @@ class HomeScreen(StartScreen[None]):
         self.query_one(Banner).show_trouble()
         if self.app.is_absent:
             self.add_class("-empty")
+            self.query_one(KeyLine).show_keys()
         self._read_all()
 
     def _show(self, name: str) -> None:
@@ -197,12 +198,9 @@ class HomeScreen(StartScreen[None]):
         signs = source.signs(self.upcoming.found.fires)
         self.query_one(lanes.SignLine).show_signs(view, signs)
         line = self.query_one("#timeline-note", TextLine)
-        note, right = lanes.note_lines(source, signs, keys=self._zoom_keys(), width=line.size.width)
+        keys = " ".join(filter(None, map(self.app.label, ("zoom_in", "zoom_out"))))
+        note, right = lanes.note_lines(source, signs, keys=keys, width=line.size.width)
         line.show(*note, right=right)
-
-    def _zoom_keys(self) -> str:
-        labels = (self.app.label(action) for action in ("zoom_in", "zoom_out"))
-        return " ".join(filter(None, labels))
 
     def _show_upcoming(self) -> None:
         self._show("upcoming")
@@ -217,6 +215,7 @@ class HomeScreen(StartScreen[None]):
             source.is_clock_trusted = is_trusted
         # Runs of removed schedules can still be looked at.
         self.set_class(not found.schedules and not self.runs.count, "-empty")
+        self.query_one(KeyLine).show_keys()
         self._tick()
 
     def _tick(self) -> None:

@@ -305,6 +305,7 @@ def run_detail(run: Execution, *, zone: tzinfo, now: datetime) -> tuple[Span, ..
 _ALWAYS = ("help", "keys")
 _EVERYWHERE = (("quit", "quit"), ("palette", "all actions"))
 _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
+    "empty": (("add", "add"), ("scan", "scan")),
     "timeline": (
         ("open", "details"),
         ("tail", "output"),
@@ -416,7 +417,9 @@ class KeyLine(TextLine):
                 for action in actions_of(self.screen)
                 if action not in self._without
             }
-            self.show(footer_spans(self._place, labels=known, width=self.size.width))
+            # There is nothing to open while the first screen shows ways to begin.
+            place = "empty" if self.screen.has_class("-empty") else self._place
+            self.show(footer_spans(place, labels=known, width=self.size.width))
 
 
 def footer_spans(place: str, *, labels: Mapping[str, tuple[str, ...]], width: int) -> list[Span]:

@@ -356,6 +356,7 @@ def test_without_a_database_there_are_ways_to_begin_too(tmp_path: Path) -> None:
     async def story(seen: Seen) -> None:
         await seen.until(lambda: "does not exist yet" in " ".join(seen.text().split()))
         assert "Import a crontab" in seen.text()
+        assert "q quit" in seen.lines()[-1]
 
     watch(story, tmp_path / "none.db", FakeClock(), is_readable=False)
 
@@ -368,11 +369,14 @@ def test_an_empty_dashboard_offers_ways_to_begin(tmp_path: Path, size: tuple[int
         words = " ".join(seen.text().split())
         for title in ("a Add a schedule", "4 Scan this", "$ Import a crontab", "$ See a demo"):
             assert title in words
+        keys = seen.lines()[-1]
+        assert re.fullmatch(r" a add   4 scan   q quit .*  \? keys", keys)
         with Client(path, clock=clock) as client:
             client.add(make_spec("backup", "every 1h"))
         seen.app.post_changed()
         await seen.settle()
         assert "Add a schedule" not in seen.text()
+        assert seen.lines()[-1].startswith(" ⏎ details")
         await seen.press("enter")
         assert "backup" in seen.lines()[0]
 
