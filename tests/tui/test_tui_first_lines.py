@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from queue import Queue
@@ -18,7 +19,7 @@ from edgecron.tui.app import OwnMachine
 from edgecron.tui.database_thread import DatabaseThread
 from tests.support.scene import Scene
 from tests.support.specs import make_spec
-from tests.tui.pilot import Seen, look_at
+from tests.tui.pilot import ZONE, CountingDashboard, Seen, look_at, run
 
 BOUND_S = 20.0
 
@@ -101,3 +102,27 @@ def test_a_list_can_be_opened_before_the_database_has_answered(
         is_readable=False,
         machine=OwnMachine(scene.path, first_opened=first_opened),
     )
+
+
+def test_a_screen_that_closes_meanwhile_adds_no_lists(scene: Scene) -> None:
+    def first_opened() -> AnyClient:
+        # Close the screen after the first lines, just before it adds the other lists.
+        app.call_from_thread(app.screen.call_after_refresh, leave)
+        return Client(scene.path, clock=scene.clock, must_exist=True)
+
+    def leave() -> None:
+        app.screen.remove()
+        is_closing.set()
+
+    async def story() -> None:
+        async with app.run_test(size=(80, 24)):
+            await asyncio.wait_for(is_closing.wait(), BOUND_S)
+
+    is_closing = asyncio.Event()
+    app = CountingDashboard(
+        lambda: Client(scene.path, clock=scene.clock, must_exist=True),
+        clock=scene.clock,
+        zone=ZONE,
+        machine=OwnMachine(scene.path, first_opened=first_opened),
+    )
+    run(story())
