@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, tzinfo
 
-from edgecron.base.errors import InvalidInput
+from edgecron.base.errors import InvalidInput, NotFound
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
 from edgecron.formats.value_texts import read_time
@@ -82,8 +83,7 @@ def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> NextRun
     if len(names) != 1:
         words = named_words(names, most=_MOST_LISTED)
         few = names if len(names) <= _MOST_READ else ()
-        due = [at for name in few if (at := client.schedule(name).next_run_at) is not None]
-        if due:
+        if due := _due_times(client, few):
             ends = (near_time(at, zone=zone, now=client.now()) for at in (min(due), max(due)))
             words = f"{words}: due {' to '.join(dict.fromkeys(ends))}"
         return NextRuns(names, words)
@@ -91,6 +91,15 @@ def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> NextRun
     is_trusted = client.is_clock_trusted()
     when = next_sentence(schedule, zone=zone, now=client.now(), is_clock_trusted=is_trusted)
     return NextRuns(names, when)
+
+
+def _due_times(client: Client, names: Sequence[str]) -> list[datetime]:
+    """Return when the next runs are due; a removed schedule has none."""
+    due = []
+    for name in names:
+        with suppress(NotFound):
+            due.append(client.schedule(name).next_run_at)
+    return [at for at in due if at is not None]
 
 
 def read_removal(client: Client, targets: Targets) -> Removal:

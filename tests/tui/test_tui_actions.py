@@ -166,6 +166,27 @@ def test_before_several_runs_are_moved_their_schedules_and_times_are_shown(
     watch(story, client.path, clock)
 
 
+def test_runs_of_a_removed_schedule_do_not_keep_others_from_being_moved(
+    client: Client, clock: FakeClock
+) -> None:
+    client.add(make_spec("tidy", "0 2 * * *"))
+    for name in ("backup", "tidy"):
+        client.run_now(name)
+    client.remove("tidy")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("3", "asterisk", "m")
+        shown = " ".join(seen.text().replace("│", " ").split())
+        assert "backup, tidy: due Nov 21 03:00" in shown
+        await seen.write("in 20m")
+        await seen.press("enter")
+        assert "tidy" in seen.text()
+
+    watch(story, client.path, clock)
+
+    assert client.schedule("backup").next_run_at == datetime(2026, 11, 20, 8, 20, tzinfo=UTC)
+
+
 def test_a_refusal_is_told_with_what_to_do(client: Client, clock: FakeClock) -> None:
     client.pause("backup")
 
