@@ -18,6 +18,7 @@ from edgecron.base.values import NamedTuple, replace
 from edgecron.client.opening import TRIES
 from edgecron.client.runs import Runs
 from edgecron.model.choices import Cause
+from edgecron.model.engine import EACH
 from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 from edgecron.planning.next_fire import Fire
 from edgecron.planning.times import timing_words
@@ -159,7 +160,8 @@ class ManualRuns(Runs):
     def _prepare(self, wish: Wish, now_ms: int) -> Enqueued:
         """Return the fires that a caller wants. Raises NotFound, and InvalidInput."""
         known = self._read.get(wish.name)
-        if known is not None:
+        # A machine that joins a schedule on each machine does not change its revision.
+        if known is not None and known.spec.policies.on != EACH:
             with suppress(EdgecronError):  # It can have changed since it was read.
                 return self._prepare_of(known, wish, now_ms)
         schedule = self._read[wish.name] = self.store.get_schedule(wish.name)

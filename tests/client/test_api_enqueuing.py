@@ -230,3 +230,14 @@ def test_an_edit_after_a_clock_was_set_back_moves_no_queued_run(tmp_path: Path) 
 
     assert (running.status, queued.status) == (Status.RUNNING, Status.QUEUED)
     assert story.runs("second") == [queued]
+
+
+def test_a_program_that_has_run_it_knows_the_machines_that_join(story: Story) -> None:
+    story.add("scan", "on demand", policies=make_spec(on="each").policies)
+    [before] = story.client.run_now("scan")
+    for machine in ("web1", "web2"):
+        story.client.store.join_machine(("command on each",), machine)
+    after = story.client.run_now("scan")
+
+    assert before.scope_kind == "global"
+    assert [run.scope_id for run in after] == ["web1", "web2"]
