@@ -44,7 +44,7 @@ def children_of(pid: int) -> list[int]:
 @as_root
 @pytest.mark.needs("unshare", "nsenter")
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
-def test_process_1_reaps_what_others_leave_and_ends_as_the_engine_does(
+def test_process_1_reaps_orphans_and_exits_with_the_code_of_the_engine(
     tmp_path: Path, end: signal.Signals
 ) -> None:
     database = tmp_path / "edgecron.db"

@@ -26,7 +26,7 @@ EACH = Policies(on="each")
 
 
 def after_s(machine: Machine, seconds: int) -> None:
-    """Let time pass on a machine, and then what is due start, and what is over end."""
+    """Let time pass on a machine, then start due runs and record ended ones."""
     machine.after_s(seconds)
     machine.after_s(0)
 
@@ -85,7 +85,7 @@ def test_one_run_waits_for_a_machine_that_is_away(first: Machine, second: Machin
     assert "second success" in scopes(first)
 
 
-def test_nothing_waits_for_a_machine_if_missed_times_are_skipped(
+def test_with_catch_up_skip_no_run_waits_for_a_machine_that_is_away(
     first: Machine, second: Machine
 ) -> None:
     first.add("scan", "every 1h", on="each", catch_up=CatchUp.SKIP)
@@ -97,7 +97,7 @@ def test_nothing_waits_for_a_machine_if_missed_times_are_skipped(
     assert scopes(first) == ["first success", "second skipped"]
 
 
-def test_a_run_that_nobody_had_joined_is_that_of_the_first_machine(first: Machine) -> None:
+def test_a_run_queued_before_any_machine_joined_goes_to_the_first(first: Machine) -> None:
     first.add("scan", "on demand", on="each")
     now_ms = first.world.clock.now_ms()
     fire = Fire(plan_ms=now_ms, due_ms=now_ms, cause=Cause.MANUAL, fire_key="manual:1")
@@ -139,7 +139,7 @@ def test_the_last_machine_that_is_forgotten_can_join_again(first: Machine, secon
     ("on", "expected"),
     [("each", ["first success", "second success"]), ("first", [" success"])],
 )
-def test_an_edit_keeps_the_machines_or_leaves_them(
+def test_an_edit_keeps_the_machines_unless_it_changes_on(
     first: Machine, second: Machine, on: str, expected: list[str]
 ) -> None:
     first.add("scan", "every 1h", on="each")

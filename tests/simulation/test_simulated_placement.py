@@ -72,7 +72,7 @@ def test_each_machine_decides_each_time_once(make_world: Callable[[int], World],
 
 
 def _play(world: World, specs: Sequence[ScheduleSpec], *, are_there: bool = False) -> None:
-    """Let machines and people act at random, and check what came of it."""
+    """Let machines and people act at random, and check the outcome."""
     if not are_there:
         with Client(world.location, clock=world.clock) as client:
             client.add_all(specs)

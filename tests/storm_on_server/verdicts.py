@@ -34,7 +34,7 @@ Row = dict[str, Any]
 class Life:
     """A schedule: its period from `made_ms` until `removed_ms`; None: it has no times.
 
-    One that runs on each machine has a life on each, its `scope`.
+    With `on = each`, a schedule has one life for each machine, its `scope`.
     """
 
     name: str
@@ -88,7 +88,7 @@ def _lost(account: Account) -> Iterator[str]:
 
 
 def _astray(account: Account) -> Iterator[str]:
-    """A run of each machine starts there, and nowhere else."""
+    """With `on = each`, a run starts only on its own machine."""
     rows = {row["id"]: row for row in account.rows}
     for one in account.starts:
         row = rows.get(one["run"])

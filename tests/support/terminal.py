@@ -85,7 +85,7 @@ def resize(outer: int, size: tuple[int, int]) -> None:
 
 def read_until(outer: int, text: str | None, *, after: str = "") -> str:
     """What comes until a text, after another one; or with None until the program has ended."""
-    # Without an empty word before `.*`: that would take quadratic time on large screens.
+    # Skip empty words: an empty one before `.*` takes quadratic time on large screens.
     words = [re.escape(part.encode()) for part in (after, text or "") if part]
     read = b""
     while text is None or not re.search(b".*".join(words), read, re.DOTALL):

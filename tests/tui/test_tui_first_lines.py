@@ -1,4 +1,4 @@
-"""What the dashboard shows first, and what is read and added after it."""
+"""The first lines of the dashboard, and the parts that it reads after them."""
 
 from __future__ import annotations
 

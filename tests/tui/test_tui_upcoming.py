@@ -38,7 +38,7 @@ def test_without_fires_the_bar_is_empty() -> None:
     assert bar()[0] == " " + "·" * 48
 
 
-def test_an_ellipsis_stands_for_what_was_not_read() -> None:
+def test_an_ellipsis_stands_for_times_that_were_not_read() -> None:
     assert bar(1, known_until=NOW + 2 * HOUR)[0].rstrip().endswith("·…")
     assert bar(1, known_until=NOW + 2 * HOUR)[0].count("·") < 6
 
