@@ -13,8 +13,8 @@ A drained engine continues to run, and takes no new runs until you resume it. An
 start later takes runs. NAME is the name of a machine or the process id of an engine: see `list`.
 
 forget is for a machine that you have removed. Schedules with --on each no longer run there, and
-their runs that wait for the machine are cancelled. Stop its engines before: a running engine adds
-its machine again.
+edgecron cancels their runs that wait for the machine. Stop the engines of the machine first: a
+running engine adds its machine again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ USAGE = "list | drain NAME | resume NAME | forget NAME"
 
 def add_arguments(parser: Parser) -> None:
     parser.add("[list|drain|resume|forget]", "(default: list)", dest="action", default="list")
-    parser.add("[NAME]", "the machine of the engines to drain or resume, or to forget")
+    parser.add("[NAME]", "the machine; drain and resume also take the process id of an engine")
 
 
 def run(cli: Session, args: Namespace) -> int:
@@ -125,7 +125,7 @@ def _forget(cli: Session, name: str) -> None:
     client = cli.local_client(must_exist=True)
     if any(one.is_alive and one.info.name == name for one in client.engines()):
         raise Conflict(
-            f"an engine of {name} is running, and would add its machine again",
+            f"{name} can't be forgotten: an engine of {name} is running",
             hint=f"stop the engine on {name} first",
         )
     count = client.forget_machine(name)

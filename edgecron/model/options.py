@@ -386,7 +386,7 @@ OPTIONS: dict[str, Option] = {
                 "choose what happens to a run that loses its --while condition",
                 default="end", choices=tuple(WhileLost), example='"suspend"'),
         _policy("on", _T.TEXT, _G.WAIT,
-                "run on each machine, only on this one, or on one with this label", default="any",
+                "run on each machine, on a named one, or on one with a label", default="any",
                 metavar="any|each|NAME|label:SITE", example='"label:berlin"', column="placed_on",
                 has_default=False),
         _policy("keep_awake", _T.SWITCH, _G.MORE,

@@ -68,7 +68,7 @@ class ScheduleSpec:
         return self.queue if on == ANYWHERE else place(self.queue, on)
 
     def queue_in(self, scope: tuple[str, str]) -> str:
-        """The queue of its runs in a scope: on each machine, that of the machine."""
+        """Return the queue of its runs in a scope; with `on = each`, the queue of the machine."""
         kind, machine = scope
         is_each = self.policies.on == EACH and kind == MACHINE
         return place(self.queue, machine) if is_each else self.placed_queue
@@ -128,12 +128,12 @@ class ScheduleSpec:
     def _check_each(self) -> None:
         if any(kind != MACHINE for kind, _ in self.scopes if self.scopes != (GLOBAL_SCOPE,)):
             raise InvalidInput(
-                "on is each, so the machines are the scopes, and it can't have others",
-                hint="leave out --scope, or choose --on any",
+                "scopes are refused if on is each: the machines are the scopes",
+                hint="remove --scope, or choose --on any",
             )
         if "on boot" in self.triggers:
             raise InvalidInput(
-                "on is each, but a schedule remembers the boot of one machine only",
+                "on boot is refused if on is each: a schedule remembers the boot of one machine",
                 hint="add one schedule for each machine: --on web1 --on-boot",
             )
 

@@ -194,7 +194,7 @@ def test_a_machine_that_is_gone_is_forgotten_and_one_with_an_engine_is_not(
 
     assert ran.code == 0
     assert refused.code == 1
-    assert f"an engine of {HERE} is running, and would add its machine again" in refused.err
+    assert f"{HERE} can't be forgotten: an engine of {HERE} is running" in refused.err
     assert "no schedule with --on each runs on 'gone'" in unknown.err
     assert schedule["scopes"] == [{"kind": "machine", "id": HERE}]
     assert f"1 schedule with --on each no longer runs on {HERE}" in forgotten.err
