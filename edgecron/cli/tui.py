@@ -185,7 +185,7 @@ def _dashboard(
 def _open_schedules(cli: Session) -> Client:
     """Open the database for the first lines of the first list.
 
-    A whole Client and triggers are loaded after it: together, they take a tenth of that time.
+    The whole Client and the triggers load after the first paint: they take a tenth of its time.
     """
     from edgecron.client.schedules import FirstLines
 

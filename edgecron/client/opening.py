@@ -323,7 +323,10 @@ class Engines(OpenDatabase):
         return is_done
 
     def forget_machine(self, name: str) -> int:
-        """Let schedules on each machine leave one, and cancel its queued runs; how many left."""
+        """Remove a machine from schedules with `on = each`, and cancel its queued runs of them.
+
+        Returns the number of these schedules.
+        """
         count = self.store.forget_machine(name, now_ms=self._clock.now_ms())
         self.ring()
         return count

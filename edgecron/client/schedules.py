@@ -302,7 +302,7 @@ class Schedules(OpenDatabase):
 
 
 class FirstLines(Schedules):
-    """Read the first lines of the timeline, which shows no times: they are as written."""
+    """Read the first lines of the timeline. It shows no triggers, so they stay as written."""
 
     def first_schedule_lines(self, limit: int) -> list[ScheduleLine]:
         return find_first_lines(self.store, limit=limit, describes=False)

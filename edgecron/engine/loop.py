@@ -127,7 +127,7 @@ class Loop:
         if a newer edgecron has upgraded it.
         """
         with suppress(*_OUTLIVED):  # The first step tries again, and reports what is wrong.
-            self._engine.register()  # Whoever reads the report finds this engine.
+            self._engine.register()  # A reader of the report must find this engine.
         self._report(EventKind.ENGINE_STARTED)
         for copy in self._copies:
             path = None if copy.path is None else str(copy.path)

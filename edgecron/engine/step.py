@@ -139,7 +139,7 @@ class Engine:
     def look_in_ms(self) -> int | None:
         """In how long to call `has_changed` or `step` at the latest; None without a lease.
 
-        To renew the lease, because that of another engine ends, or to store followed output.
+        They renew the lease, judge ended leases of other engines, and store followed output.
         """
         renew_ms = self._registration.renew_in_ms
         if renew_ms is None:

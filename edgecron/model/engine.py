@@ -69,13 +69,13 @@ def placement_of(queue: str) -> str:
 
 
 def queues_at(queues: tuple[str, ...], *, machine: str, labels: tuple[str, ...]) -> tuple[str, ...]:
-    """Return these queues, and the same ones placed on this or each machine or on its labels."""
+    """Return these queues; also each placed on this machine, on each machine, and on its labels."""
     places = (machine, EACH, *(f"{LABEL}{label}" for label in labels)) if machine else ()
     return queues + tuple(place(queue, on) for on in places for queue in queues)
 
 
 def find_machine(queues: Iterable[str]) -> str | None:
-    """The name of the machine on which an engine takes these queues; None if they name none."""
+    """Return the machine that the queues of an engine name; None if they name only labels."""
     places = map(placement_of, queues)
     named = (on for on in places if on not in (ANYWHERE, EACH) and not on.startswith(LABEL))
     return next(named, None)

@@ -192,7 +192,7 @@ class Store(Protocol):
         """Return those of these placed queues that have a schedule or a queued row."""
 
     def join_machine(self, queues: tuple[str, ...], machine: str) -> None:
-        """Let the schedules of these queues, which run on each machine, run on this one, too."""
+        """Add this machine to the schedules of these queues, which have `on = each`."""
 
     def load_schedules(self, wanted: Sequence[tuple[int, int]]) -> list[StoredSchedule]:
         """The schedules of these (id, revision) pairs; it skips removed revisions."""

@@ -93,7 +93,7 @@ class Workers(Generic[T]):
                 self._work(piece)
                 try:
                     # Without the lock: threads that work on short pieces would wait for each other.
-                    # Pieces that are left have a thread on its way already.
+                    # A thread for the remaining pieces is already on its way.
                     piece = self._pieces.popleft()
                 except IndexError:
                     piece = self._wait_for_piece(has_worked=True)

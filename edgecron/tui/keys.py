@@ -192,7 +192,7 @@ _GLYPHS = {"enter": "⏎", "space": "␣"}
 def mark_spans(
     labels: Mapping[str, tuple[str, ...]], known: Sequence[str], *, width: int
 ) -> list[tuple[str, str]]:
-    """Return the keys of what can be done to the marked lines: those that fit as a whole."""
+    """Return the keys for marked lines: those whose words fit the width."""
     spans: list[tuple[str, str]] = []
     for action, name in _FOR_MARKED:
         if action in known and labels[action]:

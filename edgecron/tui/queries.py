@@ -299,7 +299,7 @@ class FactsScreen(QueryScreen[None]):
         )
 
     def show_summary(self, *spans: Span) -> None:
-        """Show how much the whole list has, or how far its reading is."""
+        """Show the counts of the whole list, or how far it is read."""
         self.query_one("#summary", TextLine).show([(" ", ""), *spans])
 
     def show_facts(self) -> None:

@@ -1,6 +1,6 @@
-"""The machines of schedules that run on each machine: a scope for each, which its engine adds.
+"""Add machines to schedules with `on = each`, and remove them: each machine is a scope.
 
-Until the first engine has done so, such a schedule has the global scope.
+Until the first machine joins, such a schedule has the global scope.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _HAS_JOINED = """EXISTS (SELECT 1 FROM schedule_scopes AS c WHERE c.schedule_id 
 
 
 def join_machine(database: Connection, queues: tuple[str, ...], machine: str) -> None:
-    """Let the schedules of these queues, which run on each machine, run on this one, too.
+    """Add this machine to the schedules of these queues, which have `on = each`.
 
-    Runs that were queued before any machine had joined belong to this one.
+    Runs that were queued before any machine joined go to this machine.
     """
     wanted = {"queues": json.dumps(queues), "kind": MACHINE, "machine": machine}
     is_new = f"{_OF_QUEUES} AND NOT {_HAS_JOINED}"
@@ -55,9 +55,9 @@ def join_machine(database: Connection, queues: tuple[str, ...], machine: str) ->
 
 
 def forget_machine(database: Connection, machine: str, *, now_ms: int) -> int:
-    """Let schedules no longer run on a machine, and cancel its queued runs of these schedules.
+    """Remove a machine from schedules with `on = each`, and cancel its queued runs of them.
 
-    Returns how many schedules ran there.
+    Returns the number of these schedules.
     """
     wanted = {"kind": MACHINE, "machine": machine, "on": EACH}
     with database.transaction():

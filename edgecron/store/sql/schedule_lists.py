@@ -276,7 +276,7 @@ def find_first_lines(
 ) -> list[ScheduleLine]:
     """Return the lines of the first schedules by name.
 
-    If not `describes`, their times are as written: to describe them, a process loads triggers.
+    Without `describes`, triggers stay as written: their descriptions need more modules.
     """
     rest = f"{_EXISTING} ORDER BY name LIMIT :limit"
     return _lines(database, rest, {"limit": limit}, describes=describes)
