@@ -1,4 +1,4 @@
-"""List engines, drain and resume them, and forget machines.
+"""List, drain and resume engines, and forget machines.
 
     edgecron engine list
     edgecron engine drain web1
