@@ -67,7 +67,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "service, status, config; topics recovery, http, scripts",
         ),
         "engine": (
-            "List, drain and resume engines, and forget machines",
+            "List engines, drain and resume them, forget machines",
             "status, daemon; topic machines",
         ),
         "service": ("Install the engine as a service", "daemon, status; topic systemd"),

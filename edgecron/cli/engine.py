@@ -1,4 +1,4 @@
-"""List, drain and resume engines, and forget machines.
+"""List engines, drain and resume them, forget machines.
 
     edgecron engine list
     edgecron engine drain web1
