@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 from math import ceil, log1p
 from typing import TYPE_CHECKING, Any
@@ -130,13 +130,14 @@ def week_lines(
         if count and not (number == 0 and hour <= current.hour)
     ]
     least, most = min(busy, default=0), max(busy, default=0)
-    legend = _legend(least, most, heat.frequent)
-    hours = "".join(
-        f"{hour:<{begins[hour + 6] - begins[hour]}}" for hour in range(0, _HOURS, 6)
-    ).rstrip()
-    room = width - 7 - len(hours)
-    if sum(len(text) for text, _ in legend) > room:
+    labels = [f"{hour:<{begins[hour + 6] - begins[hour]}}" for hour in range(0, _HOURS, 6)]
+    hours, legend = "".join(labels).rstrip(), _legend(least, most, heat.frequent)
+    if not _fits(hours, legend, width=width):
         legend = _legend(least, most, 0)
+    if not _fits(hours, legend, width=width):
+        # The shades need words more than the last hours do.
+        fewer = "".join(labels[:-1]).rstrip()
+        hours = fewer if _fits(fewer, legend, width=width) else hours
     lines: list[list[Span]] = [[(f" {'':<4}{hours}", "dim")]]
     for number, counts in enumerate(heat.counts):
         day = heat.first_day + timedelta(days=number)
@@ -150,6 +151,10 @@ def week_lines(
                 spans.append((CELLS[depth] * cells, SHADE_STYLES[depth]))
         lines.append(spans)
     return lines, legend
+
+
+def _fits(hours: str, legend: Sequence[Span], *, width: int) -> bool:
+    return len(hours) + sum(len(text) for text, _ in legend) <= width - _DAY_WIDTH - 1
 
 
 def _legend(least: int, most: int, frequent: int) -> list[Span]:

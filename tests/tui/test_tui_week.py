@@ -58,4 +58,18 @@ def test_the_hours_fill_the_width_whatever_it_is(width: int) -> None:
     (hours, *days), _ = week_lines(heat, now=now, zone=UTC, width=width)
 
     assert {sum(len(text) for text, _ in day) for day in days} == {width - 1}
-    assert next(text for text, _ in hours).split() == ["0", "6", "12", "18"]
+    assert next(text for text, _ in hours).split()[:3] == ["0", "6", "12"]
+
+
+@pytest.mark.parametrize(("width", "last"), [(58, "12"), (73, "18"), (78, "18")])
+def test_the_legend_has_room_beside_the_hours(width: int, last: str) -> None:
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    counts = ((22, 24) * 12,) * 7
+    heat = WeekHeat(first_day=now.date(), counts=counts, schedules=1)
+
+    lines, ((legend, _),) = week_lines(heat, now=now, zone=UTC, width=width)
+
+    hours = "".join(text for text, _ in lines[0])
+    assert hours.split()[-1] == last
+    assert legend == "░ 22 █ 24 /h "
+    assert len(hours) + 1 + len(legend) <= width
