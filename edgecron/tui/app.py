@@ -196,7 +196,7 @@ class Dashboard(DatabaseApp):
         return self.theme_variables
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Apply the theme. Before there is a screen, only note it: it parses the rules anyway."""
+        """Apply the theme. If no screen exists yet, only note it: the first screen applies it."""
         if self.screen_stack:
             super().refresh_css(animate)
         else:

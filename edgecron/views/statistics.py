@@ -1,4 +1,4 @@
-"""Count the ended runs of schedules in a span of time, also against the month before. Pure."""
+"""Count the ended runs of schedules in a time span, and compare with the month before. Pure."""
 
 from __future__ import annotations
 
