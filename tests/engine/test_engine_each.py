@@ -248,3 +248,17 @@ def test_the_conditions_of_each_machine_are_its_own(url: str, tmp_path: Path) ->
         one.store.close()
 
     assert found == ["first skipped", "second success"]
+
+
+def test_a_machine_that_is_away_does_not_stop_times_after_the_end(
+    first: Machine, second: Machine
+) -> None:
+    first.add("scan", "every 1h after end", on="each")
+    after_s(first, 0)
+    after_s(second, 0)
+    expire(first.store, "second")
+    for _ in range(3):
+        after_s(first, HOUR_S)
+        after_s(first, 1)
+
+    assert scopes(first) == ["first success"] * 3 + ["second queued", "second skipped"]

@@ -14,11 +14,13 @@ from edgecron.base.errors import SENSELESS, InvalidInput
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms, from_ms
 from edgecron.base.values import dataclass
 from edgecron.model.choices import GAVE_UP_MARK, Cause, OnInterrupt, Reason, Status
+from edgecron.model.engine import EACH, MACHINE
 from edgecron.model.run import Outcome
 from edgecron.planning.admission import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.planning.next_fire import Fire, jitter_of
 from edgecron.store.contract import Broken, Decided, Ended
 from edgecron.store.sql.connection import Connection
+from edgecron.store.sql.engines import find_engines
 from edgecron.store.sql.fires import FireWriter, count_planned
 from edgecron.store.sql.limits import RunCounts
 from edgecron.store.sql.revisions import columns_of, find_compiled, note_broken
@@ -311,8 +313,9 @@ def _ends_of(row: _EndedRow) -> tuple[str, ...]:
 def _set_after_end(database: Connection, row: _EndedRow, after_end_ms: int) -> None:
     """Set the schedule's next time after its end, unless another trigger comes earlier.
 
-    While another of its fires is active, nothing is set: the last end sets it. A newer end moves
-    the time, unless it is that of a backfill. The plan time is later than all decided ones, even
+    While another of its fires is active, nothing is set: the last end sets it. A run that waits for
+    a machine that is away does not count: that can take months. A newer end moves the time, unless
+    it is that of a backfill. The plan time is later than all decided ones, even
     if a fire was moved and ran before its time.
     """
     [(name, jitter_s, decided_until_ms, *columns)] = database.rows(
@@ -341,13 +344,33 @@ def _set_after_end(database: Connection, row: _EndedRow, after_end_ms: int) -> N
                AND (max_runs IS NULL OR planned_count < max_runs)
                AND NOT EXISTS (SELECT 1 FROM executions AS e INDEXED BY executions_active
                    WHERE e.schedule_id = :id AND e.status IN ('queued', 'running')
-                   AND (e.status = 'running' OR e.cause != 'backfill'))""",
+                   AND (e.status = 'running' OR e.cause != 'backfill')
+                   AND (e.status = 'running'
+                       OR e.queue NOT IN (SELECT value FROM json_each(:away))))""",
         {
             "id": row.schedule_id,
             "at": at_ms,
             "is_backfill": row.fire_key.startswith("backfill:"),
+            "away": json.dumps(_find_away(database, row)),
             "plan": plan_ms,
             "run": at_ms + jitter_of(name, plan_ms, seed=database.seed, most_ms=jitter_ms),
             "source": f"every {format_duration_ms(after_end_ms)} after end",
         },
     )
+
+
+def _find_away(database: Connection, row: _EndedRow) -> list[str]:
+    """The queues of machines of a schedule on each machine that no running engine takes."""
+    if row.scope[0] != MACHINE:
+        return []
+    waiting = database.rows(
+        """SELECT DISTINCT e.queue FROM executions AS e INDEXED BY executions_active
+           JOIN schedules AS s ON s.id = e.schedule_id
+           WHERE e.schedule_id = :id AND e.status = 'queued' AND e.status IN ('queued', 'running')
+               AND e.scope_kind = :kind AND s.placed_on = :each""",
+        {"id": row.schedule_id, "kind": MACHINE, "each": EACH},
+    )
+    if not waiting:
+        return []
+    taken = {one for info in find_engines(database) if not info.is_stale for one in info.queues}
+    return [queue for (queue,) in waiting if queue not in taken]
