@@ -262,3 +262,23 @@ def test_a_machine_that_is_away_does_not_stop_times_after_the_end(
         after_s(first, 1)
 
     assert scopes(first) == ["first success"] * 3 + ["second queued", "second skipped"]
+
+
+def test_runs_of_a_machine_do_not_keep_it_from_joining_again(
+    first: Machine, second: Machine
+) -> None:
+    first.add("scan", "on demand", on="each")
+    after_s(first, 0)
+    now_ms = first.world.clock.now_ms()
+    fire = Fire(plan_ms=now_ms, due_ms=now_ms, cause=Cause.MANUAL, fire_key="manual:1")
+    enqueue(first.store, first.store.get_schedule("scan"), fire, now_ms=now_ms)
+    after_s(first, 1)
+    first.place(first.store.get_schedule("scan"), on="away")
+    enqueue(first.store, first.store.get_schedule("scan"), fire, now_ms=now_ms)
+    first.place(first.store.get_schedule("scan"), on="each")
+    second.add("other", "on demand")
+    after_s(first, 1)
+    after_s(first, 1)
+
+    assert first.store.get_schedule("scan").spec.scopes == (("machine", "first"),)
+    assert scopes(first) == [" success", "first success"]

@@ -20,7 +20,8 @@ _HAS_JOINED = """EXISTS (SELECT 1 FROM schedule_scopes AS c WHERE c.schedule_id 
 def join_machine(database: Connection, queues: tuple[str, ...], machine: str) -> None:
     """Add this machine to the schedules of these queues, which have `on = each`.
 
-    Runs that were queued before any machine joined go to this machine.
+    Runs that were queued before any machine joined go to this machine. If this machine already has
+    the same run, from before an edit, the queued run goes to the first engine with a place.
     """
     wanted = {"queues": json.dumps(queues), "kind": MACHINE, "machine": machine}
     is_new = f"{_OF_QUEUES} AND NOT {_HAS_JOINED}"
@@ -43,7 +44,13 @@ def join_machine(database: Connection, queues: tuple[str, ...], machine: str) ->
             database.change(
                 """UPDATE executions SET scope_kind = :kind, scope_id = :machine, queue = :own
                    WHERE queue = :queue AND status = 'queued' AND status IN ('queued', 'running')
-                       AND scope_kind = :global""",
+                       AND scope_kind = :global
+                       AND NOT EXISTS (SELECT 1 FROM executions AS o
+                           WHERE o.schedule_id = executions.schedule_id
+                               AND o.scope_kind = :kind AND o.scope_id = :machine
+                               AND o.fire_key = executions.fire_key
+                               AND (o.plan_at = executions.plan_at
+                                   OR length(o.fire_key) = 39))""",
                 {
                     "kind": MACHINE,
                     "machine": machine,
