@@ -16,7 +16,8 @@ from edgecron.base.paths import ServerUrl
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.client.engine_words import find_living
-from edgecron.model.choices import COMMAND_QUEUE, JobKind, Reason, Status
+from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Reason, Status
+from edgecron.model.engine import EACH
 from edgecron.model.job import Job
 from edgecron.supervisor.environment import (
     OF_ACCOUNT,
@@ -112,8 +113,11 @@ def find_job_environment(client: Client, schedule: Schedule) -> JobEnvironment:
     pid, environ = _engine_environ(client, schedule)
     variables, problem = _job_variables(client, spec.job, environ)
     payload = {} if spec.job.payload is None else {"EDGECRON_PAYLOAD": spec.job.payload}
-    # A schedule of several scopes has a run for each.
-    kind, scope_id = spec.scopes[0] if len(spec.scopes) == 1 else (None, None)
+    # A schedule of several scopes has a run for each. Before a machine joins, none is known.
+    is_known = len(spec.scopes) == 1 and not (
+        spec.policies.on == EACH and spec.scopes == (GLOBAL_SCOPE,)
+    )
+    kind, scope_id = spec.scopes[0] if is_known else (None, None)
     known = {
         "EDGECRON_SCHEDULE": schedule.name,
         "EDGECRON_SCOPE_KIND": kind,

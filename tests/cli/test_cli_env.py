@@ -70,6 +70,14 @@ def test_show_lists_what_the_job_of_a_running_engine_then_gets(
     assert got.get("LANG") != "xx_YY"  # It is that of this shell only.
 
 
+def test_show_gives_no_scope_before_a_machine_joins(edgecron: Edgecron) -> None:
+    edgecron("add", "storage", "--every", "1h", "--on", "each", "--", "true")
+
+    shown = {one["name"]: one["value"] for one in edgecron("env", "show", "storage", "--json").json}
+
+    assert (shown["EDGECRON_SCOPE_KIND"], shown["EDGECRON_SCOPE_ID"]) == (None, None)
+
+
 def test_show_says_that_the_shell_stands_for_an_engine_that_is_not_there(
     edgecron: Edgecron, backup: str
 ) -> None:
