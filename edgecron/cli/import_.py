@@ -159,6 +159,7 @@ def _refuse(cli: Session, crontab: Crontab) -> NoReturn:
             cli.report(f"line {problem.line}: {problem.message}{hint}: {_shown(problem.raw)}")
     raise InvalidCrontab(
         f"nothing was imported: {'a line' if count == 1 else f'{count} lines'} can't be imported",
+        hint="correct each problem, or comment out its line with #; then import again",
         problems=[
             {
                 "line": problem.line,

@@ -74,7 +74,8 @@ def test_one_bad_line_keeps_everything_out(
     assert said.code == 2
     assert said.err.splitlines()[0].startswith("line 7: ")
     assert "line 9: " in said.err
-    assert said.err.splitlines()[-1].startswith("error: nothing was imported")
+    assert said.err.splitlines()[-2].startswith("error: nothing was imported")
+    assert said.err.splitlines()[-1].startswith("hint: correct each problem")
     assert "\x1b" not in said.err
     assert not database.exists()
     assert "moved to edgecron" not in crontab.read_text()
@@ -243,6 +244,10 @@ def test_faults_are_part_of_the_error_as_json(edgecron: Edgecron, tmp_path: Path
     said = edgecron("import", "crontab", str(file), "--json")
 
     assert (said.code, said.out) == (2, "")
+    assert (
+        said.error["hint"]
+        == "correct each problem, or comment out its line with #; then import again"
+    )
     problems = said.error["problems"]
     assert [problem["line"] for problem in problems] == [2, 3]
     assert list(problems[0]) == ["line", "text", "message", "hint"]
