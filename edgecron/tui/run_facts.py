@@ -163,8 +163,11 @@ def changes_each_second(found: RunFacts) -> bool:
     return found.run.status is Status.RUNNING or is_held
 
 
-def title_spans(run: Execution) -> tuple[list[Span], list[Span]]:
-    """Return the title line: its schedule and status, and its number at the right end."""
+def title_spans(run: Execution, *, older: str, newer: str) -> tuple[list[Span], list[Span]]:
+    """Return the title line: its schedule and status, and its number at the right end.
+
+    `older` and `newer` are the keys of the runs beside it; empty if they have none.
+    """
     glyph, style = STATUS_GLYPHS[run.status.value]
     left = [
         (" edgecron ", "bold"),
@@ -173,9 +176,9 @@ def title_spans(run: Execution) -> tuple[list[Span], list[Span]]:
         (f"  {glyph} {status_words(run)}", style),
     ]
     right = [
-        ("[", "accent@screen.older_run"),
+        (older or "<", "accent@screen.older_run"),
         (f" run {run.id} ", "dim"),
-        ("]", "accent@screen.newer_run"),
+        (newer or ">", "accent@screen.newer_run"),
         (" ", ""),
     ]
     return left, right

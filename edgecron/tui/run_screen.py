@@ -200,7 +200,8 @@ class RunScreen(ExportScreen):
         if found is None or not self.is_current:
             return
         now, zone = self.app.now(), self.app.zone
-        left, right = title_spans(found.run)
+        label = self.app.label
+        left, right = title_spans(found.run, older=label("older_run"), newer=label("newer_run"))
         self.query_one("#top", TextLine).show(left, right=right)
         most = min(_MOST_SHORT, max(1, (self.size.height - 4) // 3))
         lines = summary_lines(found, now=now, zone=zone, width=self.size.width, most=most)

@@ -8,16 +8,20 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 from edgecron.base.clock import SystemClock
+from edgecron.formats.config import Config
 from edgecron.model.choices import JobKind, Status
 from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.retention import Retention
+from edgecron.tui.app import Appearance
 from edgecron.tui.form import ScheduleForm
+from edgecron.tui.keys import keys_of, labels_of
 from edgecron.tui.output_view import OutputView
 from edgecron.tui.run_screen import RunScreen
 from tests.support.engines import Place
@@ -67,7 +71,13 @@ async def open_run(seen: Seen, execution_id: int) -> None:
     await seen.settle()
 
 
-def look_at(scene: Scene, execution_id: int, story: Story, size: tuple[int, int] = SMALL) -> None:
+def look_at(
+    scene: Scene,
+    execution_id: int,
+    story: Story,
+    size: tuple[int, int] = SMALL,
+    **options: Any,
+) -> None:
     """Run a story on the screen of a run of the scene."""
 
     async def opened(seen: Seen) -> None:
@@ -79,7 +89,7 @@ def look_at(scene: Scene, execution_id: int, story: Story, size: tuple[int, int]
         await seen.settle()
         await story(seen)
 
-    watch(opened, scene.path, scene.clock, size=size)
+    watch(opened, scene.path, scene.clock, size=size, **options)
 
 
 def look_live(place: Place, execution_id: int, story: Story) -> None:
@@ -93,6 +103,18 @@ def look_live(place: Place, execution_id: int, story: Story) -> None:
 
 
 # What it shows.
+
+
+def test_the_title_names_the_configured_keys_of_the_runs_beside_it(scene: Scene) -> None:
+    keys = {"EDGECRON_DASHBOARD_KEYS_OLDER_RUN": "P", "EDGECRON_DASHBOARD_KEYS_NEWER_RUN": "none"}
+    config = Config((), environ=keys)
+    execution_id = next(iter(NAMES))
+
+    async def story(seen: Seen) -> None:
+        assert seen.lines()[0].endswith(f"P run {execution_id} >")
+
+    appearance = Appearance(keys=keys_of(config), labels=labels_of(config))
+    look_at(scene, execution_id, story, appearance=appearance)
 
 
 def above_keys(seen: Seen) -> list[str]:
