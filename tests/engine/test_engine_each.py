@@ -282,3 +282,18 @@ def test_runs_of_a_machine_do_not_keep_it_from_joining_again(
 
     assert first.store.get_schedule("scan").spec.scopes == (("machine", "first"),)
     assert scopes(first) == [" success", "first success"]
+
+
+def test_what_comes_after_the_runs_of_a_forgotten_machine_is_cancelled(
+    first: Machine, second: Machine
+) -> None:
+    first.add("scan", "every 1h", on="each")
+    first.add("send", "after scan:any", on="each")
+    after_s(first, 0)
+    after_s(second, 0)
+    expire(first.store, "second")
+    after_s(first, HOUR_S)
+    after_s(first, 1)
+    first.store.forget_machine("second", now_ms=first.world.clock.now_ms())
+
+    assert scopes(first, "send") == ["first success", "second cancelled"]

@@ -74,15 +74,18 @@ def forget_machine(database: Connection, machine: str, *, now_ms: int) -> int:
                 f"SELECT id FROM schedules WHERE placed_on = :on AND {_HAS_JOINED}", wanted
             )
         ]
-        queued = database.rows(
-            """SELECT id FROM executions WHERE status = 'queued'
-                   AND status IN ('queued', 'running') AND scope_kind = :kind
-                   AND scope_id = :machine
-                   AND schedule_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))""",
-            {"kind": MACHINE, "machine": machine, "ids": json.dumps(ids)},
-        )
-        for (execution_id,) in queued:
-            withdraw(database, execution_id, now_ms=now_ms)
+        for _ in ids:  # What comes after a cancelled run is queued there, too.
+            queued = database.rows(
+                """SELECT id FROM executions WHERE status = 'queued'
+                       AND status IN ('queued', 'running') AND scope_kind = :kind
+                       AND scope_id = :machine
+                       AND schedule_id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))""",
+                {"kind": MACHINE, "machine": machine, "ids": json.dumps(ids)},
+            )
+            for (execution_id,) in queued:
+                withdraw(database, execution_id, now_ms=now_ms)
+            if not queued:
+                break
         database.change_many(
             """DELETE FROM schedule_scopes WHERE schedule_id = :id AND scope_kind = :kind
                    AND scope_id = :machine""",
