@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 
 from edgecron.base.checks import check_aware_or_none, check_name, check_range, check_text
 from edgecron.base.errors import InvalidInput
@@ -21,7 +20,7 @@ from edgecron.model.options import Policies
 _MOST = 1_000_000  # of anything that is counted
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSpec:
     """The definition of a schedule by a person.
 
@@ -61,7 +60,7 @@ class ScheduleSpec:
         if self.from_at is not None or self.until_at is not None:
             self._check_bounds()
 
-    @cached_property
+    @property
     def placed_queue(self) -> str:
         """The queue of its runs: that of its jobs, with its placement if it has one."""
         on = self.policies.on
@@ -69,11 +68,11 @@ class ScheduleSpec:
 
     def queue_in(self, scope: tuple[str, str]) -> str:
         """Return the queue of its runs in a scope; with `on = each`, the queue of the machine."""
-        kind, machine = scope
-        is_each = self.policies.on == EACH and kind == MACHINE
-        return place(self.queue, machine) if is_each else self.placed_queue
+        if self.policies.on != EACH or scope[0] != MACHINE:
+            return self.placed_queue
+        return place(self.queue, scope[1])
 
-    @cached_property
+    @property
     def has_windows(self) -> bool:
         """Whether runs can start at some times only."""
         policies = self.policies
@@ -81,7 +80,7 @@ class ScheduleSpec:
             return True
         return any(map(split_once_in, self.triggers))
 
-    @cached_property
+    @property
     def all_needs(self) -> tuple[str, ...]:
         """The conditions of its policies and, which few schedules have, of triggers `once in`."""
         if any(map(split_once_in, self.triggers)):

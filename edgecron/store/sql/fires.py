@@ -140,7 +140,8 @@ class FireWriter:
         Returns False if overlap skips the fire.
         """
         key, policies = (schedule_id, *scope), spec.policies
-        if fire.cause is Cause.SCHEDULE and self._is_left_out(key, spec):
+        is_each = policies.on == EACH
+        if is_each and fire.cause is Cause.SCHEDULE and self._is_left_out(key, spec):
             at_ms = fire.plan_ms
             span = Missed(
                 from_ms=at_ms,
@@ -154,9 +155,11 @@ class FireWriter:
                 self._write_missed(schedule_id, revision, spec, scope, one)
             return False
         unmet, closes_ms, is_shut = None, None, False
-        is_here = self._claimant is None or spec.queue_in(scope) in self._claimant.queues
+        is_here = True
+        if is_each and self._claimant is not None:
+            is_here = spec.queue_in(scope) in self._claimant.queues
         needs = self._needs
-        if not is_here and spec.queue_in(scope) != spec.placed_queue:
+        if not is_here:
             # Another machine will run it: the conditions of this one say nothing.
             needs = Needs(self._database, now_ms=self._now_ms, machine=NOTHING_KNOWN)
         if policies.needs or spec.has_windows:
