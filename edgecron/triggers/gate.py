@@ -121,6 +121,8 @@ def _wrong_count(text: str, count: int) -> InvalidTrigger:
         hint = f"write '@{text.lower()}'"
     elif count == 1 and _DURATION.fullmatch(text):
         hint = f"did you mean 'every {text.lower()}'?"
+    elif count == 1 and text.isalpha():
+        hint = "write five fields, such as '0 2 * * *', or words, such as 'every weekday at 9'"
     else:
         hint = "write minute hour day month weekday, such as '0 2 * * *' for 02:00 every day"
     noun = "field" if count == 1 else "fields"

@@ -48,6 +48,7 @@ def test_a_date_that_never_comes_is_refused(text: str) -> None:
         ("* * * *", "has 4 fields, expected 5", "minute hour day month weekday"),
         ("0 * * * * * 2030", "has 7 fields, expected 5", "year"),
         ("midnight", "has 1 field, expected 5", "@midnight"),
+        ("sometimes", "has 1 field, expected 5", "every weekday at 9"),
         ("60 * * * *", "minute is '60', expected 0-59", "0-59"),
         ("0 24 * * *", "hour is '24', expected 0-23", "0-23"),
         ("0 0 0 * *", "day of month is '0', expected 1-31", "1-31"),
