@@ -229,7 +229,7 @@ def test_an_edit_knows_the_machines_that_joined_or_left_meanwhile(
 def test_the_conditions_of_each_machine_are_its_own(url: str, tmp_path: Path) -> None:
     def add_machine(name: str, *, is_on_mains: bool) -> Machine:
         world = World(tmp_path / name, random=Random(0), start_ms=START_MS)
-        facts = FakeMachine(tmp_path / name / "root", world.clock)  # type: ignore[arg-type]
+        facts = FakeMachine(tmp_path / name / "root", world.clock)
         facts.set_on_mains(is_on_mains)
         return Machine(name, url, tmp_path, world=world, hosting=facts.hosting())
 
