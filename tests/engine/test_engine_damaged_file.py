@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.support.damage import cut, overwrite, root_of, spoil_page
 from tests.support.engines import Place
-from tests.support.processes import Daemon
+from tests.support.processes import BOUND_S, Daemon
 from tests.support.stuck import resume, stop
 
 pytestmark = pytest.mark.failure(52)
@@ -35,7 +36,8 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 def stop_between_writes(daemon: Daemon, database: Path) -> None:
     """Stop it where it holds no lock, and have all that lies in the log in the database."""
-    for _ in range(50):
+    until = time.monotonic() + BOUND_S
+    while time.monotonic() < until:
         stop(daemon.process)
         done = subprocess.run(
             [sys.executable, "-c", CHECKPOINT, str(database)], capture_output=True, check=False
