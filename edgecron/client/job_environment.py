@@ -113,7 +113,7 @@ def find_job_environment(client: Client, schedule: Schedule) -> JobEnvironment:
     pid, environ = _engine_environ(client, schedule)
     variables, problem = _job_variables(client, spec.job, environ)
     payload = {} if spec.job.payload is None else {"EDGECRON_PAYLOAD": spec.job.payload}
-    # A schedule of several scopes has a run for each. Before a machine joins, none is known.
+    # With several scopes, each run has another one. With `on = each`, no run has the global scope.
     is_known = len(spec.scopes) == 1 and not (
         spec.policies.on == EACH and spec.scopes == (GLOBAL_SCOPE,)
     )

@@ -11,6 +11,7 @@ from edgecron.base.errors import InvalidInput, LeaseLost
 from edgecron.base.values import replace
 from edgecron.model.choices import CatchUp, Cause
 from edgecron.model.options import Policies
+from edgecron.model.schedule import Schedule
 from edgecron.planning.next_fire import Fire
 from tests.engine.machines import Machine, expire
 from tests.simulation.world import World
@@ -29,6 +30,13 @@ def after_s(machine: Machine, seconds: int) -> None:
     """Let time pass on a machine, then start due runs and record ended ones."""
     machine.after_s(seconds)
     machine.after_s(0)
+
+
+def run_by_hand(machine: Machine, schedule: Schedule) -> None:
+    """Queue a manual run in each scope that the schedule has."""
+    now_ms = machine.world.clock.now_ms()
+    fire = Fire(plan_ms=now_ms, due_ms=now_ms, cause=Cause.MANUAL, fire_key="manual:1")
+    enqueue(machine.store, schedule, fire, now_ms=now_ms)
 
 
 def scopes(machine: Machine, name: str = "scan") -> list[str]:
@@ -99,9 +107,7 @@ def test_with_catch_up_skip_no_run_waits_for_a_machine_that_is_away(
 
 def test_a_run_queued_before_any_machine_joined_goes_to_the_first(first: Machine) -> None:
     first.add("scan", "on demand", on="each")
-    now_ms = first.world.clock.now_ms()
-    fire = Fire(plan_ms=now_ms, due_ms=now_ms, cause=Cause.MANUAL, fire_key="manual:1")
-    enqueue(first.store, first.store.get_schedule("scan"), fire, now_ms=now_ms)
+    run_by_hand(first, first.store.get_schedule("scan"))
     after_s(first, 0)
 
     assert scopes(first) == ["first success"]
@@ -200,9 +206,7 @@ def test_a_manual_run_in_one_scope_runs_on_that_machine_only(
     after_s(second, 0)
     schedule = first.store.get_schedule("scan")
     spec = replace(schedule.spec, scopes=(("machine", "second"),))
-    now_ms = first.world.clock.now_ms()
-    fire = Fire(plan_ms=now_ms, due_ms=now_ms, cause=Cause.MANUAL, fire_key="manual:1")
-    enqueue(first.store, replace(schedule, spec=spec), fire, now_ms=now_ms)
+    run_by_hand(first, replace(schedule, spec=spec))
     after_s(first, 1)
     after_s(second, 1)
 

@@ -282,6 +282,12 @@ def find_engines(database: Connection) -> list[EngineInfo]:
     return [engine_of(row) for row in rows]
 
 
+def find_taken_queues(database: Connection) -> frozenset[str]:
+    """Return the queues that engines take, except engines whose leases have ended."""
+    alive = (one for one in find_engines(database) if not one.is_stale)
+    return frozenset(queue for one in alive for queue in one.queues)
+
+
 def find_loads(database: Connection) -> dict[int, EngineLoad]:
     """Find the load of each living engine."""
     rows = database.rows(

@@ -16,7 +16,7 @@ from edgecron.planning.next_fire import Fire, Missed, next_after_pause, passed_u
 from edgecron.planning.windows import closing_ms, windows_of
 from edgecron.store.contract import Broken, Claimant, Decided, Granted
 from edgecron.store.sql.connection import Connection
-from edgecron.store.sql.engines import find_engines
+from edgecron.store.sql.engines import find_taken_queues
 from edgecron.store.sql.limits import Needs, RunCounts, ScopeKey
 from edgecron.store.sql.overlap_replace import (
     count_late,
@@ -25,7 +25,7 @@ from edgecron.store.sql.overlap_replace import (
     replace_oldest,
     take_over_catch_up,
 )
-from edgecron.store.sql.revisions import load_schedules, note_broken
+from edgecron.store.sql.revisions import find_scopes, load_schedules, note_broken
 from edgecron.store.sql.row_batches import RowBatch, missed_fire, record_missed, shape_of
 from edgecron.store.sql.waiting_rows import deadline_ms, give_up_closed, give_up_expired
 
@@ -236,12 +236,7 @@ class FireWriter:
         if spec.policies.on != EACH or self._claimant is None:
             return spec.scopes
         # An engine's cached definition can lack a machine that has joined since.
-        rows = self._database.rows(
-            """SELECT scope_kind, scope_id FROM schedule_scopes WHERE schedule_id = :id
-               ORDER BY scope_kind, scope_id""",
-            {"id": schedule_id},
-        )
-        return tuple((kind, scope_id) for kind, scope_id in rows)
+        return find_scopes(self._database, schedule_id)
 
     def _is_left_out(self, key: ScopeKey, spec: ScheduleSpec) -> bool:
         """Whether the machine of a scope is away and doesn't catch up with this fire later."""
@@ -249,8 +244,7 @@ class FireWriter:
         if queue == spec.placed_queue or spec.policies.catch_up is CatchUp.ALL:
             return False
         if self._taken is None:
-            alive = (one for one in find_engines(self._database) if not one.is_stale)
-            self._taken = frozenset(queue for one in alive for queue in one.queues)
+            self._taken = find_taken_queues(self._database)
         if queue in self._taken:
             return False
         # One run waits for the machine, which may be away for months.

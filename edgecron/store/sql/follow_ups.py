@@ -20,7 +20,7 @@ from edgecron.planning.admission import EndedAttempt, RetryPolicy, plan_retry
 from edgecron.planning.next_fire import Fire, jitter_of
 from edgecron.store.contract import Broken, Decided, Ended
 from edgecron.store.sql.connection import Connection
-from edgecron.store.sql.engines import find_engines
+from edgecron.store.sql.engines import find_taken_queues
 from edgecron.store.sql.fires import FireWriter, count_planned
 from edgecron.store.sql.limits import RunCounts
 from edgecron.store.sql.revisions import columns_of, find_compiled, note_broken
@@ -372,5 +372,5 @@ def _find_away(database: Connection, row: _EndedRow) -> list[str]:
     )
     if not waiting:
         return []
-    taken = {one for info in find_engines(database) if not info.is_stale for one in info.queues}
+    taken = find_taken_queues(database)
     return [queue for (queue,) in waiting if queue not in taken]

@@ -109,6 +109,16 @@ def _find_snapshots(
     return database.rows(_FIND, {"wanted": json.dumps(list(wanted))})
 
 
+def find_scopes(database: Connection, schedule_id: int) -> tuple[tuple[str, str], ...]:
+    """Return the present scopes of a schedule, which a definition read before can lack."""
+    rows = database.rows(
+        """SELECT scope_kind, scope_id FROM schedule_scopes WHERE schedule_id = :id
+           ORDER BY scope_kind, scope_id""",
+        {"id": schedule_id},
+    )
+    return tuple((kind, scope_id) for kind, scope_id in rows)
+
+
 def columns_of(snapshot: str) -> dict[str, Any]:
     """The columns of a snapshot; {} if it can't be read.
 

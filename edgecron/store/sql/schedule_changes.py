@@ -14,7 +14,7 @@ from edgecron.model.schedule import Act, Author, Schedule, ScheduleSpec
 from edgecron.planning.next_fire import Missed, NextFire
 from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.manual_runs import cancel_removed
-from edgecron.store.sql.revisions import State, write_change, write_revision
+from edgecron.store.sql.revisions import State, find_scopes, write_change, write_revision
 from edgecron.store.sql.row_batches import record_missed
 from edgecron.store.sql.rows import spec_columns
 from edgecron.store.sql.waiting_rows import wake_schedule
@@ -422,12 +422,7 @@ def _find_machines(database: Connection, schedule: Schedule) -> tuple[tuple[str,
     """The scopes of a schedule on each machine; some can have changed since it was read."""
     if schedule.spec.policies.on != EACH:
         return ()
-    rows = database.rows(
-        """SELECT scope_kind, scope_id FROM schedule_scopes WHERE schedule_id = :id
-           ORDER BY scope_kind, scope_id""",
-        {"id": schedule.id},
-    )
-    return tuple((kind, scope_id) for kind, scope_id in rows)
+    return find_scopes(database, schedule.id)
 
 
 def _scopes_after(
