@@ -86,6 +86,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._shares: tuple[int | None, list[int]] = None, []  # a width, and that of each column
         self._key: int | None = None
         self._wanted_key: int | None = None  # of the line to move the cursor to, once it is known
+        self._is_opening = False  # as soon as the line under the cursor is read
         self._drawn: dict[int, Line | None] = {}  # by line of the screen
         self._drawn_at = 0  # the line of the screen where the cursor was drawn
 
@@ -122,6 +123,8 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._note_key()
         self.refresh()
         self._want()
+        if self._is_opening:
+            self.action_open()
 
     def current(self) -> Line | None:
         """Return the line under the cursor; None if there is none or it is not read yet."""
@@ -258,6 +261,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     # Moving the cursor, and marking.
 
     def watch_cursor(self, old: int, new: int) -> None:
+        self._is_opening = False
         self._show_cursor()  # Scrolling redraws everything.
         self._note_key()
         self._mark_range()
@@ -276,6 +280,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self.refresh()
 
     def on_blur(self) -> None:
+        self._is_opening = False
         self.refresh()
 
     def _show_cursor(self) -> None:
@@ -304,7 +309,9 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self.cursor = self.source.count - 1
 
     def action_open(self) -> None:
-        if self.current() is not None:
+        is_read = self.current() is not None
+        self._is_opening = not is_read and (self.source.count > 0 or not self._is_known)
+        if is_read:
             self.post_message(self.Opened(self))
 
     def action_mark(self) -> None:

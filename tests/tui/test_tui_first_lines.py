@@ -10,6 +10,7 @@ from threading import Event
 from typing import cast
 
 import pytest
+from textual.screen import Screen
 
 from edgecron.base.errors import NotFound
 from edgecron.client import Client
@@ -17,6 +18,9 @@ from edgecron.client.protocol import Client as AnyClient
 from edgecron.client.schedules import FirstLines
 from edgecron.tui.app import OwnMachine
 from edgecron.tui.database_thread import DatabaseThread
+from edgecron.tui.home import HomeScreen
+from edgecron.tui.run_screen import RunScreen
+from edgecron.tui.schedule_screen import ScheduleScreen
 from tests.support.scene import Scene
 from tests.support.specs import make_spec
 from tests.tui.pilot import ZONE, CountingDashboard, Seen, look_at, run
@@ -95,6 +99,33 @@ def test_a_list_can_be_opened_before_the_database_has_answered(
         may_open.set()
         await seen.settle()
         assert words in seen.text()
+
+    look_at(
+        scene,
+        story,
+        is_readable=False,
+        machine=OwnMachine(scene.path, first_opened=first_opened),
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "opened"), [("", ScheduleScreen), ("1", ScheduleScreen), ("3", RunScreen)]
+)
+@pytest.mark.parametrize("later", ["", "2"])
+def test_enter_before_the_first_answer_opens_the_line_that_comes(
+    scene: Scene, key: str, opened: type[Screen[object]], later: str
+) -> None:
+    may_open = Event()
+
+    def first_opened() -> AnyClient:
+        assert may_open.wait(BOUND_S)
+        return Client(scene.path, clock=scene.clock, must_exist=True)
+
+    async def story(seen: Seen) -> None:
+        await seen.pilot.press(*key, "enter", *later)
+        may_open.set()
+        await seen.settle()
+        assert isinstance(seen.app.screen, HomeScreen if later else opened)
 
     look_at(
         scene,
