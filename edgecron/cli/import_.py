@@ -236,6 +236,14 @@ def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> 
         ]
     )
     _say_left(cli, there, removed, schedules)
+    for one in added:
+        for schedule in schedules.values():
+            if schedule.spec.job.argv == one.spec.job.argv:
+                rm = cli.command(f"rm {schedule.name}")
+                cli.warn(
+                    f"{one.name} runs the same command as {schedule.name}, which was there before;"
+                    f" if the crontab line has changed: {rm}"
+                )
     if gone and not args.prune:
         _say_gone(cli, args, [schedules[one].name for one in gone])
     known = [specs[match.schedule_id].name for match in there if match not in wanted]

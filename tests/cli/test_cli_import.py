@@ -193,6 +193,20 @@ def test_a_second_import_adds_the_mailto_of_a_line(
     assert "changed" not in again.out
 
 
+def test_a_changed_line_of_another_file_is_named_if_its_command_is_known(
+    edgecron: Edgecron, crontab: Path, tmp_path: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    copied = tmp_path / "copied.crontab"
+    copied.write_text(CRONTAB.replace("0 2 * * *", "0 3 * * *"))
+
+    said = edgecron("import", "crontab", str(copied))
+
+    assert "imported 1 schedule" in said.err
+    assert "backup-2 runs the same command as backup" in said.err
+    assert "edgecron rm backup" in said.err
+
+
 def test_a_missing_file_is_not_found(edgecron: Edgecron, tmp_path: Path) -> None:
     said = edgecron("import", "crontab", str(tmp_path / "none"))
 
