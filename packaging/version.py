@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 UNRELEASED = "Unreleased"
 NO_DAY = "unreleased"
 # How README.md says that the first release is still to come.
-NOT_YET = re.compile(r"Until \S+ is on the Python index")
+NOT_YET = re.compile(r"Until \S+ is on PyPI")
 _VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
 _LITERAL = '^{name} = "(.*)"$'
 _HEADING = re.compile(r"^## \[(?P<name>[^\]]+)\](?: - (?P<day>\S+))?$", re.MULTILINE)
