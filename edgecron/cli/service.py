@@ -117,7 +117,10 @@ def _check(cli: Session, args: Namespace) -> None:
     if args.user and args.system:
         raise UsageError("--user and --system are given, expected one of them")
     if args.linger and scope_of(args) == "system":
-        raise UsageError("--linger only works with --user")
+        raise UsageError(
+            "--linger only works with --user",
+            hint="leave out --linger: the machine's service starts at each boot",
+        )
     if cli.token_file is not None and args.http is None:
         raise UsageError("--token-file only works with --http")
     if args.name and cli.database is None and args.action in ("install", "print"):
@@ -200,7 +203,7 @@ def _uninstall(cli: Session, args: Namespace) -> int:
     service = Service(program=("/",), scope=Scope(scope_of(args)), name=args.name)
     if not args.dry_run and _is_absent(args, service):
         if not cli.is_json:
-            cli.say(f"{service.id} is not installed")
+            cli.say(f"service {service.id} is not installed")
         return 0
     manager = _manager(args, needed=not args.dry_run)
     if args.root is None:
@@ -208,7 +211,7 @@ def _uninstall(cli: Session, args: Namespace) -> int:
     steps = _carry_out(cli, args, service, manager)
     if not args.dry_run and not cli.is_json:
         done = "has been removed" if steps else "is not installed"
-        cli.say(f"{service.id} {done}; running jobs continue, and the database stays")
+        cli.say(f"service {service.id} {done}; running jobs continue, and the database stays")
         if service.scope is Scope.USER and lingers(args):
             cli.say("lingering is still enabled for you; to disable it: loginctl disable-linger")
     return 0
@@ -258,12 +261,12 @@ def _carry_out(cli: Session, args: Namespace, service: Service, manager: Manager
 
 def _say_installed(cli: Session, args: Namespace, service: Service, *, has_changed: bool) -> None:
     if not has_changed:
-        cli.say(f"{service.id} is already installed")
+        cli.say(f"service {service.id} is already installed")
         return
     if args.root is not None:
-        cli.say(f"{service.id} starts when that machine boots")
+        cli.say(f"service {service.id} starts when that machine boots")
         return
-    cli.say(f"{service.id} is installed and running; see: edgecron service status")
+    cli.say(f"service {service.id} is installed and running; see: edgecron service status")
     is_user = service.scope is Scope.USER
     if is_user and sys.platform == "linux" and not lingers(args):
         cli.say(

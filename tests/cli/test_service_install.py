@@ -103,7 +103,7 @@ def test_a_service_is_written_enabled_and_removed_again_with_all_that_is_its(ima
     assert image.do("uninstall").code == 0
     assert image.files() == []
     assert [path.name for path in (image.root / "etc/systemd/system").iterdir()] == []
-    assert "is not installed" in image.do("uninstall").err
+    assert "service edgecron is not installed" in image.do("uninstall").err
 
 
 def test_a_dry_run_shows_all_and_does_nothing(image: Image) -> None:
