@@ -1,7 +1,8 @@
-"""The command line. One module per command; only the module of the command that runs is imported.
+"""The command line. Only the module of the command that runs is imported.
 
-A command module has `add_arguments(parser)` and `run(cli, args) -> int`. Its docstring is its help,
-with the examples in the second paragraph. Optional: `USAGE`, if arguments have alternatives;
+A command is a module, or a class in a module of related commands, such as `PauseCommand`. It has
+`add_arguments(parser)` and `run(cli, args) -> int`. Its docstring is its help, with the examples in
+the second paragraph. Optional: `USAGE`, if arguments have alternatives;
 `TAKES_ARGV`, if a command follows `--`; `LIVES_LONG`, if it can run for longer than seconds
 (garbage is then collected).
 

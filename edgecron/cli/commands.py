@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from edgecron.base.errors import UsageError
 from edgecron.base.values import NamedTuple
@@ -103,8 +104,12 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 }
 # Modules that would hide a name of Python or of this room end with an underscore.
 _UNDERSCORED = ("config", "env", "import", "list", "mcp", "next", "run", "self")
+_MODULES = {
+    **{name: f"{name}_" for name in _UNDERSCORED},
+    **dict.fromkeys(("resume", "reschedule"), "pause"),
+}
 COMMANDS = {
-    name: Command(f"{name}_" if name in _UNDERSCORED else name, summary, group, see)
+    name: Command(_MODULES.get(name, name), summary, group, see)
     for group, commands in _GROUPS.items()
     for name, (summary, see) in commands.items()
 }
@@ -154,9 +159,13 @@ EXIT_CODES = {
 }
 
 
-def load_command(name: str) -> ModuleType:
-    """Import the module of a command: only the command that runs costs a start its imports."""
-    return import_module(f"edgecron.cli.{COMMANDS[name].module}")
+def load_command(name: str) -> ModuleType | type[Any]:
+    """Import a command's module: only the command that runs costs a start its imports.
+
+    A module of several commands has a class for each.
+    """
+    module = import_module(f"edgecron.cli.{COMMANDS[name].module}")
+    return getattr(module, f"{name.capitalize()}Command", module)
 
 
 def globals_of(command: str) -> list[str]:

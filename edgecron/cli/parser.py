@@ -241,7 +241,9 @@ def _is_rest(times: str, word: str) -> bool:
     return times[:1].isdigit() and _WEEKDAYS.fullmatch(word) is not None
 
 
-def parse(session: Session, argv: list[str]) -> tuple[ModuleType | None, argparse.Namespace]:
+def parse(
+    session: Session, argv: list[str]
+) -> tuple[ModuleType | type[Any] | None, argparse.Namespace]:
     """Return the module of the command and its arguments; global options go to the session.
 
     For help the module is None and the arguments have `words`, what help is asked for. The words
@@ -333,7 +335,7 @@ def _default_command(session: Session) -> str:
 
 def parser_of(
     command: str, *, width: int | None = None, shows_all: bool = False
-) -> tuple[ModuleType, Parser]:
+) -> tuple[ModuleType | type[Any], Parser]:
     """Load a command; return its module and its parser, which also formats its help.
 
     Help has `width` columns (default: those of the terminal). It names the global options that
