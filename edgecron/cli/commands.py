@@ -107,6 +107,8 @@ _UNDERSCORED = ("config", "env", "import", "list", "mcp", "next", "run", "self")
 _MODULES = {
     **{name: f"{name}_" for name in _UNDERSCORED},
     **dict.fromkeys(("resume", "reschedule"), "pause"),
+    "undo": "rm",
+    **dict.fromkeys(("restore", "migrate"), "backup"),
 }
 COMMANDS = {
     name: Command(_MODULES.get(name, name), summary, group, see)
