@@ -6,9 +6,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.safetext import clean
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.client.sentences import prospect_sentences, verdict_sentences
+from edgecron.model.choices import Status
 from edgecron.model.listing import Idle
 from edgecron.triggers import clock_change_notes
 from edgecron.views.json_objects import execution_object, instant, outlook_object
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from edgecron.views.outlook import Explanation, Outlook
 
 _MOST_RUNS = 5  # of one time that are explained one by one
+_MOST_LINE = 200  # letters of a line of output
 _NOW = "now"  # the verdict of an answer without a time
 
 SayRun = Callable[["Execution"], list[str]]
@@ -43,8 +46,12 @@ class Answer(NamedTuple):
 
 
 def say_run(client: Client, run: Execution, *, zone: tzinfo) -> list[str]:
-    """Explain a run."""
-    return [run_sentence(run, zone=zone, now=client.now(), spec=client.spec_of(run))]
+    """Explain a run; of one that failed, with the last line of its output."""
+    sentence = run_sentence(run, zone=zone, now=client.now(), spec=client.spec_of(run))
+    output = client.output(run.id) if run.status is Status.FAILED else None
+    if output is not None and output.last_line:
+        sentence += f' Its last line of output: "{clean(output.last_line)[:_MOST_LINE]}".'
+    return [sentence]
 
 
 def answer_run(run: Execution, *, say: SayRun) -> Answer:

@@ -247,6 +247,12 @@ class Output:
     dropped_after: int = 0
     removed_at: datetime | None = None  # by retention
 
+    @property
+    def last_line(self) -> str:
+        """The last line with any text, as it was printed; empty without one."""
+        text = b"".join(chunk.content for chunk in self.chunks).decode("utf-8", "replace")
+        return text.rstrip().rpartition("\n")[2].strip()
+
 
 class Outcome(NamedTuple):
     """How an attempt ended.

@@ -78,10 +78,8 @@ def read_answer(condition: MachineCondition, outcome: Outcome) -> Answer:
 
 def _with_last_line(words: str, outcome: Outcome) -> str:
     """Add the last line that a command has printed."""
-    chunks = () if outcome.output is None else outcome.output.chunks
-    text = b"".join(chunk.content for chunk in chunks).decode("utf-8", "replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"{words}: {lines[-1][:_MOST_NOTE]}" if lines else words
+    last = "" if outcome.output is None else outcome.output.last_line
+    return f"{words}: {last[:_MOST_NOTE]}" if last else words
 
 
 LOST_MS = 5_000  # a condition that is not true for so long is lost

@@ -139,6 +139,18 @@ def test_the_words_are_those_of_a_person(edgecron: Edgecron, backup: str) -> Non
     assert "because run 1 ended, and the schedule follows it" in edgecron("why", "after-it").out
 
 
+def test_a_failed_run_is_explained_with_the_last_line_that_it_printed(
+    edgecron: Edgecron, backup: str
+) -> None:
+    printing = r"printf 'reading\n/mnt/usb: no \033[1msuch disk\n\n' >&2; exit 7"
+    edgecron("add", "copy", "--every", "1h", "--shell", printing)
+    edgecron("run", "copy", "--wait")
+
+    said = " ".join(edgecron("why", "copy", "1").out.split())
+
+    assert 'exit code 7. Its last line of output: "/mnt/usb: no \\x1b[1msuch disk".' in said
+
+
 def test_the_end_of_a_pause_is_told_before_what_comes_next(edgecron: Edgecron) -> None:
     edgecron("add", "noon", "--cron", "0 12 * * *", "--", "true")
     edgecron("pause", "noon", "--until", "2999-12-24 18:00")
