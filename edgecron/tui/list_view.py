@@ -9,7 +9,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import BindingType
-from textual.geometry import Size
+from textual.cache import LRUCache
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
@@ -21,6 +22,7 @@ from edgecron.tui.text_line import Span, StyledWidget, first_of, last_of, pace_o
 from edgecron.views.phrases import display_width, fit
 
 _MARGIN = 1  # columns at each side of a line
+_MOST_STRIPS = 128  # drawn lines that are kept: while a list scrolls, most of them stay the same
 
 
 class LineView(StyledWidget, ScrollView, can_focus=True):
@@ -89,6 +91,9 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._is_opening = False  # as soon as the line under the cursor is read
         self._drawn: dict[int, Line | None] = {}  # by line of the screen
         self._drawn_at = 0  # the line of the screen where the cursor was drawn
+        self._base = Style.null()
+        self._shown: dict[int, Strip] = {}  # by line of the screen, the heading included
+        self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(_MOST_STRIPS)
 
     # Showing lines.
 
@@ -186,11 +191,28 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
+        self._strips.clear()
         self.refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        # Textual would make every strip anew when the list scrolls, and leave circular garbage.
+        self._base, background = self.rich_style, self.background_colors[1]
+        for y in crop.line_range:
+            if y not in self._shown:
+                self._shown[y] = self.render_line(y)
+        strips = [self._shown[y].crop(*crop.column_span) for y in crop.line_range]
+        for each in self.app.get_line_filters():
+            strips = [strip.apply_filter(each, background) for strip in strips]
+        return strips
+
+    def _set_dirty(self, *regions: Region) -> None:
+        super()._set_dirty(*regions)
+        for y in [y for region in regions for y in region.line_range] or list(self._shown):
+            self._shown.pop(y, None)
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
-        base = self.rich_style
+        base = self._base
         if y == 0:
             return self._heading(width, base)
         index = self.scroll_offset.y + y - 1
@@ -208,9 +230,13 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         is_marked = line.key in self.marked
         if is_marked:
             base = base + self.theme_style("marked")
-        segments = [Segment("▌" if is_marked else " ", base + self.theme_style("accent", on=on))]
-        segments += self._segments(line.cells, base, on=on)
-        return Strip(segments).adjust_cell_length(width, base)
+        key = line, on, is_marked, base, width
+        strip = self._strips.get(key)
+        if strip is None:
+            sign = Segment("▌" if is_marked else " ", base + self.theme_style("accent", on=on))
+            segments = [sign, *self._segments(line.cells, base, on=on)]
+            strip = self._strips[key] = Strip(segments).adjust_cell_length(width, base)
+        return strip
 
     def _segments(
         self, cells: Sequence[tuple[Span, ...]], base: Style, *, on: str = ""

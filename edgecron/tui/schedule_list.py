@@ -87,6 +87,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
         self._first = screen.app.size.height  # lines read at first
         self._seen = range(self._first)
         self._is_begun = False
+        self._own_zone = ""  # of this machine, when lines were read
         self.sort = SortBy.NAME
         self.is_descending = False
 
@@ -181,6 +182,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
             seen = self._slice(self._seen)
             self._lines = {key: self._lines[key] for key in seen if key in self._lines}
         self._lines.update((line.id, line) for line in lines)
+        self._own_zone = local_zone_name()
         self._changed()
 
     def _line_of(self, found: ScheduleLine) -> Line:
@@ -193,7 +195,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
             cells=(
                 (glyph_of(found, now=now),),
                 ((clean(standing.name), "bold"),),
-                _when_spans(found),
+                _when_spans(found, own_zone=self._own_zone),
                 (coming,),
                 ((at, "dim"),),
                 last_spans(standing.last_status, standing.last_run_at, now=now),
@@ -223,11 +225,11 @@ def glyph_of(found: ScheduleLine, *, now: datetime) -> Span:
     return glyph, style
 
 
-def _when_spans(found: ScheduleLine) -> tuple[Span, ...]:
-    """Return the times of a schedule, after a mark if its clock is not the local one."""
+def _when_spans(found: ScheduleLine, *, own_zone: str) -> tuple[Span, ...]:
+    """Return the times of a schedule, after a mark if its clock is not that of this machine."""
     words: Span = (clean(found.when), "dim")
     zone = found.timezone
-    if zone == LOCAL or zone == local_zone_name() or not _OF_DAY.search(found.when):
+    if zone in (LOCAL, own_zone) or not _OF_DAY.search(found.when):
         return (words,)
     return (f"{clean((zone or 'UTC').rpartition('/')[2])} ", "accent"), words
 
