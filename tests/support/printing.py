@@ -73,7 +73,7 @@ def backing_up(what: str, folders: Sequence[str], *, gigabytes: float) -> Prints
             size = f"{round(files * done):>7} files  {gigabytes * done:6.1f} GiB"
             lines.append(Line(at, f"{done:4.0%}  {size}  {folder}"))
             if dice.random() < 0.05:
-                lost = f"{folder}/.lock: permission denied"
+                lost = f"{folder}/.lock: changed meanwhile"
                 lines.append(Line(at, f"warning: {lost}", Stream.STDERR))
         if draw.exit_code:
             return [
