@@ -240,7 +240,7 @@ class Firing:
             if plan.is_late:
                 queue = found.spec.placed_queue
                 plan = self._presence.explain(plan, found.timing, queue=queue, now_ms=now_ms)
-            decisions.append(Decision(plan=plan, spec=found.spec))
+            decisions.append(Decision(plan, found.spec))
         return decisions, broken
 
     def _claim(self, decisions: list[Decision]) -> tuple[int, int]:

@@ -101,15 +101,9 @@ def _following(
 
 def _plan_alone(due: Due, following: NextFire | None) -> FirePlan:
     """The plan of nearly every fire: one fire on time, and the next is still to come."""
-    fire = Fire(plan_ms=due.plan_ms, due_ms=due.due_ms, cause=Cause.SCHEDULE, source=due.source)
-    return FirePlan(
-        due=due,
-        fires=(fire,),
-        missed=(),
-        decided_until_ms=due.plan_ms,
-        planned_count=due.planned_count + 1,
-        next=following,
-    )
+    # In the order of the fields: by name, these values take twice as long.
+    fire = Fire(due.plan_ms, due.due_ms, Cause.SCHEDULE, due.source)
+    return FirePlan(due, (fire,), (), due.plan_ms, due.planned_count + 1, following)
 
 
 def _plan_window(timing: Timing, due: Due, now_ms: int) -> FirePlan:

@@ -224,7 +224,7 @@ def next_fire(timing: Timing, after_ms: int, *, planned_count: int = 0) -> NextF
     if found is None or (timing.until_ms is not None and found[0] > timing.until_ms):
         return _last_excluded(timing, after_ms)
     plan_ms, source = found
-    return NextFire(plan_ms=plan_ms, due_ms=resolve_due_ms(timing, plan_ms), source=source)
+    return NextFire(plan_ms, resolve_due_ms(timing, plan_ms), source)
 
 
 def _last_excluded(timing: Timing, after_ms: int) -> NextFire | None:

@@ -34,6 +34,7 @@ from edgecron.supervisor.protocol import Flag
 ReadState = Callable[[int], Mapping[str, str]]  # by the id of a schedule
 
 _MOST_TRACE_BYTES = 64 * 1024
+_FIRST_USE = threading.Lock()  # of the state of any call, so that each has one; held briefly
 _MOST_LETTERS = 2_000  # of what a row says about an exception; the output has all of it
 
 
@@ -160,8 +161,8 @@ class Call:
     """One run of a function: the argument of the function."""
 
     __slots__ = (
-        *("_clock", "_reports", "_state", "_until_ms", "asked_ms", "begun_ms", "claim"),
-        *("gives_up", "on_stop", "stop_reason"),
+        *("_clock", "_has_ended", "_read_state", "_reports", "_state", "_until_ms", "asked_ms"),
+        *("begun_ms", "claim", "gives_up", "on_stop", "stop_reason"),
     )
 
     def __init__(
@@ -174,7 +175,9 @@ class Call:
     ) -> None:
         self.claim = claim
         self._reports = reports
-        self._state = StateChanges(claim.schedule_id, read_state)
+        self._read_state = read_state
+        self._state: StateChanges | None = None  # few functions use theirs
+        self._has_ended = False
         self.stop_reason: Reason | None = None  # why it was asked to stop
         self.on_stop: Callable[[], object] | None = None  # ends it, if that is possible
         # Whether an exception of the function is one that its job does not retry.
@@ -217,7 +220,7 @@ class Call:
     @property
     def state(self) -> Mapping[str, str]:
         """The state of its schedule: JSON texts by key, with the changes of this run."""
-        return self._state.values()
+        return self._find_state().values()
 
     def set_state(self, key: str, value: str) -> None:
         """Change the state of its schedule, from the end of this run on, if it succeeds.
@@ -226,11 +229,11 @@ class Call:
         characters, a value that is not JSON or is longer than 64 KiB, and for more than 1,000 keys.
         Any thread can call this.
         """
-        self._state.set(key, value)
+        self._find_state().set(key, value)
 
     def delete_state(self, key: str) -> None:
         """Remove a key from the state of its schedule, in the same way."""
-        self._state.delete(key)
+        self._find_state().delete(key)
 
     def report_progress(self, fraction: float | None, text: str = "") -> None:
         """Report how far it is, from 0 to 1, or None if that is unknown.
@@ -245,7 +248,18 @@ class Call:
 
     def close_state(self) -> Mapping[str, str | None] | None:
         """Accept no more changes of state, and return them."""
-        return self._state.close()
+        with _FIRST_USE:
+            self._has_ended = True
+            state = self._state
+        return None if state is None else state.close()
+
+    def _find_state(self) -> StateChanges:
+        with _FIRST_USE:
+            if self._state is None:
+                self._state = StateChanges(self.claim.schedule_id, self._read_state)
+                if self._has_ended:
+                    self._state.close()
+            return self._state
 
     def begin(self, now_ms: int) -> None:
         """Start its timeout now, by the monotonic clock."""

@@ -26,7 +26,7 @@ from edgecron.store.sql.overlap_replace import (
     take_over_catch_up,
 )
 from edgecron.store.sql.revisions import find_scopes, load_schedules, note_broken
-from edgecron.store.sql.row_batches import RowBatch, missed_fire, record_missed, shape_of
+from edgecron.store.sql.row_batches import RowBatch, missed_fire, record_missed
 from edgecron.store.sql.waiting_rows import deadline_ms, give_up_closed, give_up_expired
 
 _SKIPPING = frozenset({Overlap.SKIP, Overlap.QUEUE})
@@ -215,15 +215,22 @@ class FireWriter:
             waits_for = WaitsFor.CONDITION
         else:
             waits_for = self._waits_for(admission, key, spec, fire)
-        shape = shape_of(key, revision, spec, fire, claimant=claimant, waiting=waiting)
+        if admission is Admission.REPLACE:
+            self._rows.write()
+        self._rows.add(
+            key,
+            revision,
+            spec,
+            fire,
+            claimant=claimant,
+            waits_for=waits_for,
+            waiting=waiting,
+        )
         if admission is not Admission.REPLACE:
-            self._rows.add(key, shape, waits_for)
             if taken is not None:
                 for execution_id in self._rows.write():
                     note_covered(self._database, execution_id, taken)
             return True
-        self._rows.write()
-        self._rows.add(key, shape, waits_for)
         # No id means that this fire was decided before: its row exists, and no run starts.
         for execution_id in self._rows.write():
             new = self._rows.decided.pop()

@@ -21,7 +21,7 @@ from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.limits import ScopeKey
 
 MISSED_KEY = "missed"  # of the row of a range of times
-# A row has its key, fence and token for itself; rows of one shape share all other values.
+# A row has its key, fence and token for itself; rows that are alike share all other values.
 _INTO = """INSERT INTO executions (schedule_id, scope_kind, scope_id, fence, lease_token, revision,
                plan_at, fire_key, cause, trigger_text, payload, due_at, max_attempts, queue,
                priority, status, reason, error_code, error_msg, queued_at, claimed_at,
@@ -59,9 +59,16 @@ _NOT_MISSED: dict[str, Any] = dict.fromkeys(
 Tokens = Sequence[str | None]  # by the place of a row
 
 
-class Shape(NamedTuple):
-    """The common values of rows of a statement. `claimant` claims them; None: they are queued."""
+class _NewRow(NamedTuple):
+    """A row to write: of a fire, or of times that do not run (`skipped`).
 
+    `claimant` claims it; None: it is queued.
+    """
+
+    key: ScopeKey
+    fence: int | None
+    waits_for: WaitsFor | None
+    skipped: Missed | None
     revision: int
     fire: Fire
     max_attempts: int
@@ -71,15 +78,10 @@ class Shape(NamedTuple):
     waiting_for: str | None
     wait_until_ms: int | None
 
-
-class _NewRow(NamedTuple):
-    """A row to write: of a fire, or of times that do not run (`skipped`)."""
-
-    key: ScopeKey
-    shape: Shape
-    fence: int | None = None
-    waits_for: WaitsFor | None = None
-    skipped: tuple[ScheduleSpec, Missed] | None = None
+    @property
+    def shared(self) -> tuple[object, ...]:
+        """The values that rows of one statement have in common."""
+        return self[4:]
 
 
 class RowBatch:
@@ -99,13 +101,38 @@ class RowBatch:
         self.granted: list[Granted] = []
         self.decided: list[Decided] = []
 
-    def add(self, key: ScopeKey, shape: Shape, waits_for: WaitsFor | None) -> None:
-        """Add a row for the next `write`."""
-        fence = None
-        if shape.claimant is not None:
+    def add(
+        self,
+        key: ScopeKey,
+        revision: int,
+        spec: ScheduleSpec,
+        fire: Fire,
+        *,
+        claimant: Claimant | None = None,
+        waits_for: WaitsFor | None = None,
+        waiting: tuple[str | None, int | None] = (None, None),
+        skipped: Missed | None = None,
+    ) -> None:
+        """Add a row for the next `write`. `waiting`: for which condition, and until when."""
+        policies, fence = spec.policies, None
+        if claimant is not None:
             fence = self._fences[key[0]]
             self._fences[key[0]] = fence + 1
-        self._new.append(_NewRow(key, shape, fence, waits_for))
+        self._new.append(
+            _NewRow(
+                key,
+                fence,
+                waits_for,
+                skipped,
+                revision,
+                fire,
+                most_attempts(policies.retries, policies.on_interrupt),
+                spec.queue_in(key[1:]),
+                int(policies.priority if fire.priority is None else fire.priority),
+                claimant,
+                *waiting,
+            )
+        )
         self._keys.add(key)
 
     def skip(
@@ -114,9 +141,7 @@ class RowBatch:
         """Add times that will not run; the newest row of their kind grows by them."""
         if key in self._keys:
             self.write()  # One of these might be that row.
-        shape = shape_of(key, revision, spec, fire)
-        self._new.append(_NewRow(key, shape, skipped=(spec, span)))
-        self._keys.add(key)
+        self.add(key, revision, spec, fire, skipped=span)
 
     def write(self) -> list[int]:
         """Write the added rows; return the ids of those that did not exist before."""
@@ -124,28 +149,28 @@ class RowBatch:
         if not put:
             return []
         self._new, self._keys = [], set()
-        has_claims = any(one.shape.claimant is not None for one in put)
+        has_claims = any(one.claimant is not None for one in put)
         tokens = _make_tokens(len(put)) if has_claims else [None] * len(put)
         ids = self._write_rows(put, tokens)
         for at, (one, execution_id) in enumerate(zip(put, ids, strict=True)):
             if execution_id is None:
                 continue  # Decided before.
             if one.skipped is not None:
-                self.decided.append(_skipped(execution_id, one, one.skipped[1]))
+                self.decided.append(_skipped(execution_id, one, one.skipped))
             elif one.fence is not None:
                 token = tokens[at]
                 assert token is not None
-                self.granted.append(_granted(execution_id, token, one.key, one.shape, one.fence))
+                self.granted.append(_granted(execution_id, token, one, one.fence))
             else:
-                self.decided.append(_queued(execution_id, one.key[0], one.shape, one.waits_for))
+                self.decided.append(_queued(execution_id, one))
         return [execution_id for execution_id in ids if execution_id is not None]
 
     def _write_rows(self, put: list[_NewRow], tokens: Tokens) -> list[int | None]:
         """Let rows grow or insert them; the id of each, None if its fire has a row already."""
         growing = [
-            self._growth(one, one.skipped[1], place)
+            self._growth(one, one.skipped, place)
             for place, one in enumerate(put)
-            if one.skipped is not None and one.shape.fire.fire_key in ("", MISSED_KEY)
+            if one.skipped is not None and one.fire.fire_key in ("", MISSED_KEY)
         ]
         ids = dict(self._database.returning_each(_GROW_NEWEST, growing)) if growing else {}
         others = [(place, one) for place, one in enumerate(put) if place not in ids]
@@ -153,15 +178,15 @@ class RowBatch:
             ids |= self._insert(others, tokens)
         counts = []
         for place, one in enumerate(put):
-            if one.skipped is None:
+            span = one.skipped
+            if span is None:
                 continue
-            span = one.skipped[1]
-            is_range = one.shape.fire.fire_key == MISSED_KEY
+            is_range = one.fire.fire_key == MISSED_KEY
             if place not in ids and is_range and not self._is_recorded(one.key, span):
                 # An earlier range begins at the same time and ends earlier, as after a clock was
                 # set back: use the end of this one as its plan time.
-                fire = one.shape.fire._replace(plan_ms=span.to_ms, due_ms=span.to_ms)
-                named = one._replace(shape=one.shape._replace(fire=fire))
+                fire = one.fire._replace(plan_ms=span.to_ms, due_ms=span.to_ms)
+                named = one._replace(fire=fire)
                 ids |= self._insert([(place, named)], tokens)
             if place in ids:
                 counts.append({"id": one.key[0], "count": span.count})
@@ -172,11 +197,12 @@ class RowBatch:
     def _insert(self, rows: Sequence[tuple[int, _NewRow]], tokens: Tokens) -> dict[int, int]:
         """Insert rows, and return their ids by place; a fire that has a row gets none."""
         first_place, first = rows[0]
-        are_alike = all(one.skipped is None and one.shape == first.shape for _, one in rows)
+        shared_by_all = first.shared
+        are_alike = all(one.skipped is None and one.shared == shared_by_all for _, one in rows)
         if len(rows) == 1 or not are_alike:
             columns = [self._columns(one, place, tokens) for place, one in rows]
             return dict(self._database.returning_each(_INSERT, columns))
-        # Rows of one shape: to bind the values of each would take half the time of its insert.
+        # Rows that are alike: to bind the values of each would take half the time of its insert.
         own = [(*one.key, one.fence, tokens[place]) for place, one in rows]
         shared = self._columns(first, first_place, tokens)
         found = {
@@ -196,8 +222,8 @@ class RowBatch:
             "scope_id": one.key[2],
             "reason": span.reason.value,
             "missed_by": None if span.missed_by is None else span.missed_by.value,
-            "fire_key": one.shape.fire.fire_key,
-            "cause": one.shape.fire.cause.value,
+            "fire_key": one.fire.fire_key,
+            "cause": one.fire.cause.value,
             "from": span.from_ms,
             "to": span.to_ms,
             "count": span.count,
@@ -220,14 +246,14 @@ class RowBatch:
         return row is not None
 
     def _columns(self, one: _NewRow, place: int, tokens: Tokens) -> dict[str, Any]:
-        shape, fire, claimant = one.shape, one.shape.fire, one.shape.claimant
+        fire, claimant = one.fire, one.claimant
         is_skipped = one.skipped is not None
-        missed = _NOT_MISSED if one.skipped is None else _missed_columns(one.skipped[1])
+        missed = _NOT_MISSED if one.skipped is None else _missed_columns(one.skipped)
         flag = None if fire.missed_by is None else f"{MISSED_MARK}{fire.missed_by}"
         return {
             "place": place,
             "schedule": one.key[0],
-            "revision": shape.revision,
+            "revision": one.revision,
             "scope_kind": one.key[1],
             "scope_id": one.key[2],
             "plan": fire.plan_ms,
@@ -236,9 +262,9 @@ class RowBatch:
             "source": fire.source,
             "payload": fire.payload,
             "due": fire.due_ms,
-            "max_attempts": shape.max_attempts,
-            "queue": shape.queue,
-            "priority": shape.priority,
+            "max_attempts": one.max_attempts,
+            "queue": one.queue,
+            "priority": one.priority,
             "status": "skipped" if is_skipped else "queued" if claimant is None else "running",
             "queued": None if is_skipped else self._now_ms,
             "finished": self._now_ms if is_skipped else None,
@@ -248,34 +274,12 @@ class RowBatch:
             "supervisor": None if claimant is None else claimant.supervisor_id,
             "token": None if claimant is None else tokens[place],
             "fence": one.fence,
-            "waiting_for": shape.waiting_for,
-            "wait_until": shape.wait_until_ms,
+            "waiting_for": one.waiting_for,
+            "wait_until": one.wait_until_ms,
             "flags": None if is_skipped or flag is None else json.dumps([flag]),
             "timeout": fire.timeout_s,
             **missed,
         }
-
-
-def shape_of(
-    key: ScopeKey,
-    revision: int,
-    spec: ScheduleSpec,
-    fire: Fire,
-    *,
-    claimant: Claimant | None = None,
-    waiting: tuple[str | None, int | None] = (None, None),
-) -> Shape:
-    """Return the shape of a fire's row. `waiting`: for which condition, and until when."""
-    policies = spec.policies
-    return Shape(
-        revision,
-        fire,
-        most_attempts(policies.retries, policies.on_interrupt),
-        spec.queue_in(key[1:]),
-        int(policies.priority if fire.priority is None else fire.priority),
-        claimant,
-        *waiting,
-    )
 
 
 def _make_tokens(count: int) -> Tokens:
@@ -288,48 +292,45 @@ def _skipped(execution_id: int, one: _NewRow, span: Missed) -> Decided:
     return Decided(
         execution_id=execution_id,
         schedule_id=one.key[0],
-        revision=one.shape.revision,
+        revision=one.revision,
         plan_ms=span.from_ms,
         status=Status.SKIPPED,
         reason=span.reason,
-        cause=one.shape.fire.cause,
+        cause=one.fire.cause,
         missed_from_ms=span.from_ms,
         missed_to_ms=span.to_ms,
         missed_count=span.count,
     )
 
 
-def _queued(
-    execution_id: int, schedule_id: int, shape: Shape, waits_for: WaitsFor | None
-) -> Decided:
-    fire = shape.fire
+def _queued(execution_id: int, one: _NewRow) -> Decided:
     return Decided(
         execution_id=execution_id,
-        schedule_id=schedule_id,
-        revision=shape.revision,
-        plan_ms=fire.plan_ms,
+        schedule_id=one.key[0],
+        revision=one.revision,
+        plan_ms=one.fire.plan_ms,
         status=Status.QUEUED,
-        cause=fire.cause,
-        due_ms=fire.due_ms,
-        waits_for=waits_for,
-        condition=shape.waiting_for,
-        wait_until_ms=shape.wait_until_ms,
+        cause=one.fire.cause,
+        due_ms=one.fire.due_ms,
+        waits_for=one.waits_for,
+        condition=one.waiting_for,
+        wait_until_ms=one.wait_until_ms,
     )
 
 
-def _granted(execution_id: int, token: str, key: ScopeKey, shape: Shape, fence: int) -> Granted:
-    fire, (schedule_id, scope_kind, scope_id) = shape.fire, key
+def _granted(execution_id: int, token: str, one: _NewRow, fence: int) -> Granted:
+    fire, (schedule_id, scope_kind, scope_id) = one.fire, one.key
     return Granted(  # In their order: by name, it takes twice as long.
         execution_id,
         token,
         schedule_id,
-        shape.revision,
+        one.revision,
         fire.plan_ms,
         fire.due_ms,
         fire.fire_key,
         fire.cause,
         1,
-        shape.max_attempts,
+        one.max_attempts,
         scope_kind,
         scope_id,
         fence,
