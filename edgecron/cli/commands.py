@@ -108,6 +108,10 @@ _MODULES = {
     **{name: f"{name}_" for name in _UNDERSCORED},
     **dict.fromkeys(("resume", "reschedule"), "pause"),
     "undo": "rm",
+    "scan": "adopt",
+    "why": "history",
+    "cancel": "run_",
+    "notify": "notices",
     **dict.fromkeys(("restore", "migrate"), "backup"),
 }
 COMMANDS = {
