@@ -103,14 +103,15 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 # Modules that would hide a name of Python or of this room end with an underscore.
-_UNDERSCORED = ("config", "env", "import", "list", "mcp", "next", "run", "self")
+_UNDERSCORED = ("config", "import", "list", "mcp", "next", "run", "self")
 _MODULES = {
     **{name: f"{name}_" for name in _UNDERSCORED},
-    **dict.fromkeys(("resume", "reschedule"), "pause"),
+    **dict.fromkeys(("resume", "reschedule", "cancel"), "pause"),
     "undo": "rm",
     "scan": "adopt",
     "why": "history",
-    "cancel": "run_",
+    "backfill": "run_",
+    "env": "show",
     "notify": "notices",
     **dict.fromkeys(("restore", "migrate"), "backup"),
 }

@@ -16,14 +16,7 @@ from edgecron.cli.list_ import say_empty, warn_of_unreadable
 from edgecron.cli.output import STATUS_STYLES, wrapped
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
-from edgecron.client.why import (
-    Answer,
-    answer_now,
-    answer_object,
-    answer_run,
-    answer_time,
-    say_run,
-)
+from edgecron.client.why import Answer, answer_now, answer_object, answer_run, answer_time, say_run
 from edgecron.formats.value_texts import (
     read_choice,
     read_count,

@@ -1,4 +1,4 @@
-"""Run a schedule now, and cancel runs."""
+"""Run a schedule now, or for missed times of the past."""
 
 from __future__ import annotations
 
@@ -7,35 +7,30 @@ from argparse import Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from edgecron.base.errors import (
-    Conflict,
-    EdgecronError,
-    NotFound,
-    ServerLost,
-    SupervisorUnavailable,
-    UsageError,
-)
+from edgecron.base.errors import EdgecronError, ServerLost, UsageError
 from edgecron.base.json_texts import check_json
+from edgecron.base.units import format_instant
 from edgecron.cli.logs import put_result
 from edgecron.cli.parser import Parser
 from edgecron.cli.run_output import Printer, pieces_of
 from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.client.sentences import blocking_words
-from edgecron.formats.option_texts import RUN_OPTIONS, read_run_options
-from edgecron.formats.value_texts import read_run_number
+from edgecron.formats.option_texts import RUN_OPTIONS, read_priority, read_run_options
+from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import Reason, Status
-from edgecron.model.listing import ACTIVE_RUNS
 from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
-from edgecron.views.acts import cancelled_words, fired_words
+from edgecron.views.acts import fired_words, left_lines, queued_words, undecided_lines
 from edgecron.views.json_objects import execution_object
-from edgecron.views.phrases import failure_words, status_words
-from edgecron.views.times import near_time
+from edgecron.views.phrases import count_words, failure_words, status_words
+from edgecron.views.times import full_time, near_time
 
 if TYPE_CHECKING:
-    from edgecron.model.run import Execution
+    from edgecron.planning.forecast import Backfill, PastFire
 
 _MOST_TOLD = 10  # runs of which `run` says why each was skipped
-_PAGE = 500
+_MOST_UNASKED = 100
+_SHOWN = 10  # first, and as many last
+_LEAST_STEPS = 4  # each queues 250 runs
 
 
 class RunCommand:
@@ -271,66 +266,135 @@ def _put_on_stderr(cli: Session, execution: Execution) -> None:
         printer.end()
 
 
-class CancelCommand:
-    """Cancel queued and running runs.
+class BackfillCommand:
+    """Run missed times of the past.
 
-        edgecron cancel 41 42
-        edgecron cancel nightly      every active run of this schedule
+        edgecron backfill report 2026-11-01 2026-11-08 --dry-run
+        edgecron backfill report yesterday now
+        edgecron backfill report "2026-11-01 06:00" "2026-11-01 12:00" --yes
 
-    Queued runs do not start, and running ones end. A command gets TERM, and KILL after --kill-grace
-    (default: 10s), with all processes of its session. If no engine is running, the next one records
-    the end. If a run has ended already, cancel exits with 1; if a schedule has no active run, with
-    3.
+    Each time of the range, both ends included, gets its own run with that time as EDGECRON_PLAN_AT.
+    The runs start one after the other, after all other due runs. Backfill skips times whose run
+    succeeded, is queued or is running, times that the engine has not decided yet, and times whose
+    runs retention has removed. For more than 100 runs, edgecron asks first.
     """
 
     @staticmethod
     def add_arguments(parser: Parser) -> None:
-        parser.add("RUN|NAME...", "a run's number (see history), or a schedule", dest="runs")
+        parser.add("NAME", "the schedule")
+        parser.add("FROM", "the first time: 'yesterday', '2d ago', RFC 3339", dest="from_at")
+        parser.add("TO", "the last time", dest="to_at")
+        parser.add("--dry-run", "show the runs; start nothing")
+        parser.add(
+            "--priority low|normal|high|N",
+            "set the priority of the runs (default: below all other runs)",
+        )
+        parser.add("-y --yes", "start any number of runs without asking")
 
     @staticmethod
     def run(cli: Session, args: Namespace) -> int:
         client = cli.client(must_exist=True)
-        refused: list[EdgecronError] = []
-        found = {word: _find_numbers(cli, word) for word in args.runs}
-        for name, active in found.items():
-            if not active:
-                refused.append(
-                    NotFound(
-                        f"schedule {name!r} has no active run",
-                        hint=f"see its past runs: {cli.command(f'history {name}')}",
-                    )
-                )
-        numbers = list(dict.fromkeys(one for active in found.values() for one in active))
-        for number in numbers:
-            client.execution(number)
-        cancelled: list[Execution] = []
-        for number in numbers:
-            try:
-                cancelled.append(client.cancel(number))
-            except (Conflict, SupervisorUnavailable) as error:
-                refused.append(error)  # Cancel the others first.
-        if cli.is_json and (cancelled or not refused):
-            cli.put_json(execution_object(execution) for execution in cancelled)
-        elif not cli.is_json:
-            for execution in cancelled:
-                cli.put(cancelled_words(execution))
-        if not refused:
+        priority = None if args.priority is None else read_priority(args.priority, "--priority")
+        now = client.now()
+        first, last = (
+            read_time(text, what=what, timezone="local", now=now, is_past=True)
+            for text, what in ((args.from_at, "FROM"), (args.to_at, "TO"))
+        )
+        plan = client.plan_backfill(args.name, first, last)
+        if args.dry_run:
+            _put_plan(cli, plan)
             return 0
-        *before, last = refused
-        for one in before:
-            cli.report(f"error: {one.message}")
-        raise last
+        if len(plan.wanted) > _MOST_UNASKED and not args.yes and not _agrees_to_fill(cli, plan):
+            cli.say("nothing was done")
+            return 1
+        progress = cli.progress("queued", least_steps=_LEAST_STEPS)
+        ids = client.backfill(args.name, first, last, priority=priority, on_progress=progress)
+        _put_done(cli, plan, ids)
+        if ids:
+            cli.warn_without_engine(client, plan.schedule)
+        return 0
 
 
-def _find_numbers(cli: Session, word: str) -> list[int]:
-    """Return one run by its number, or the active runs of a schedule. Raises NotFound."""
-    if word.isascii() and word.isdigit():  # No name is digits alone.
-        return [read_run_number(word)]
+def _agrees_to_fill(cli: Session, plan: Backfill) -> bool:
+    what = f"{count_words(len(plan.wanted), 'run')} of {plan.schedule.name}"
+    if not cli.can_ask():
+        raise UsageError(
+            f"this would queue {what}, and there is no terminal to ask on",
+            hint="see them with --dry-run, then repeat with --yes",
+        )
+    for line in _plan_lines(cli, plan):
+        cli.say(line)
+    return cli.ask(f"queue {what}?")
+
+
+def _put_plan(cli: Session, plan: Backfill) -> None:
+    if cli.is_json:
+        cli.put_json(
+            [
+                *(_fire_object(plan, fire, "run", None) for fire in plan.wanted),
+                *(_fire_object(plan, fire, "leave", "success") for fire in plan.succeeded),
+                *(_fire_object(plan, fire, "leave", "active") for fire in plan.active),
+            ]
+        )
+        for line in undecided_lines(cli.command, plan, zone=cli.zone()):
+            cli.say(f"edgecron: {line}")
+        return
+
+    for line in _plan_lines(cli, plan):
+        cli.put(line)
+    cli.say_dry_run()
+
+
+def _fire_object(
+    plan: Backfill, fire: PastFire, action: str, reason: str | None
+) -> dict[str, object]:
+    return {
+        "schedule": plan.schedule.name,
+        "scope_kind": fire.scope[0],
+        "scope_id": fire.scope[1],
+        "plan_at": format_instant(fire.plan_at),
+        "trigger_text": fire.source,
+        "action": action,
+        "reason": reason,
+    }
+
+
+def _put_done(cli: Session, plan: Backfill, ids: list[int]) -> None:
     client = cli.client()
-    client.schedule(word)
-    found: list[int] = []
-    choice = ACTIVE_RUNS
-    while page := client.history(word, choice=choice, limit=_PAGE):
-        found += [run.id for run in page]
-        choice = choice._replace(before_id=found[-1])
-    return found
+    if cli.is_json:
+        cli.put_json(execution_object(client.execution(id_)) for id_ in ids)
+        return
+
+    name = plan.schedule.name
+    cli.put(queued_words(name, ids))
+    if ids and not plan.schedule.enabled:
+        cli.put(f"  the schedule is paused: the runs wait for {cli.command(f'resume {name}')}")
+    lost = len(plan.wanted) - len(ids)
+    if lost:
+        cli.put(f"  {lost} skipped: another program queued them in the meantime")
+    for line in left_lines(cli.command, plan, zone=cli.zone()):
+        cli.put(f"  {line}")
+
+
+def _plan_lines(cli: Session, plan: Backfill) -> list[str]:
+    """Return the first and last ten runs to queue, and what is skipped and why."""
+    name, wanted = plan.schedule.name, plan.wanted
+    if not wanted:
+        return [
+            f"nothing to backfill for {name}",
+            *(f"  {line}" for line in left_lines(cli.command, plan, zone=cli.zone())),
+        ]
+    lines = [f"{count_words(len(wanted), 'run')} of {name}, one after the other:"]
+    if len(wanted) <= 2 * _SHOWN:
+        lines += [f"  {_fire_words(cli, plan, fire)}" for fire in wanted]
+    else:
+        lines += [f"  {_fire_words(cli, plan, fire)}" for fire in wanted[:_SHOWN]]
+        lines.append(f"  ... {len(wanted) - 2 * _SHOWN} more ...")
+        lines += [f"  {_fire_words(cli, plan, fire)}" for fire in wanted[-_SHOWN:]]
+    return [*lines, *left_lines(cli.command, plan, zone=cli.zone())]
+
+
+def _fire_words(cli: Session, plan: Backfill, fire: PastFire) -> str:
+    time = full_time(fire.plan_at, plan.schedule.spec.timezone, zone=cli.zone())
+    scope = f"  {fire.scope[0]}:{fire.scope[1]}" if fire.scope[1] else ""
+    return f"{time}  {fire.source}{scope}"
