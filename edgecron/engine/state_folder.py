@@ -203,6 +203,7 @@ def name_machine(state_dir: Path) -> str:
         if path.read_text(encoding="utf-8").partition("/")[0] != host:
             path.unlink()
     new = state_dir / f"machine-{os.getpid()}.new"
+    new.touch(mode=0o600)
     new.write_text(f"{host}/{os.urandom(8).hex()}", encoding="utf-8")
     with suppress(FileExistsError):  # Another process was faster.
         os.link(new, path)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from edgecron.base.clock import Clock, ServerTime
 from edgecron.base.errors import EdgecronError
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.loop import Loop
@@ -15,18 +16,22 @@ from edgecron.engine.other_engines import Adoption, LocalEngines
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.sleep import SAFETY_MS
-from edgecron.engine.state_folder import EngineFiles
+from edgecron.engine.state_folder import EngineFiles, name_machine
 from edgecron.engine.step import Engine, Hosting
 from edgecron.model.choices import OnShutdown, Reason
 from edgecron.model.engine import EngineInfo
 from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import UNLIMITED, Retention
 from edgecron.store.contract import RunningRow
-from edgecron.store.sqlite.store import SqliteStore, open_store
+from edgecron.store.locations import open_store
+from edgecron.store.sql.writes import Writes
 from edgecron.supervisor.command_runner import CommandRunner
 from edgecron.supervisor.journal import Interrupted
 from tests.simulation.links import Link
 from tests.simulation.machine import Machine
+
+if TYPE_CHECKING:
+    from tests.simulation.on_server import Notices
 
 ENVIRONMENT = {"PATH": "/bin", "HOME": "/"}
 BUSY_WAIT_S = 0.005  # five naps of a virtual process, each of which lets others move
@@ -35,11 +40,11 @@ BUSY_WAIT_S = 0.005  # five naps of a virtual process, each of which lets others
 class MachineEngines(LocalEngines):
     """The real ones over real locks and journals; commands are virtual."""
 
-    def __init__(self, machine: Machine, key: str, *, note_adopted: Callable[[Any], None]) -> None:
-        boot_id, clock = machine.clock.boot_id(), machine.clock
-        super().__init__(machine.state_dir, boot_id=boot_id, key=key, clock=clock)
-        self._machine = machine
-        self._note_adopted = note_adopted
+    def __init__(self, daemon: Daemon, key: str) -> None:
+        self._machine = machine = daemon.machine
+        boot_id = machine.clock.boot_id()
+        super().__init__(machine.state_dir, boot_id=boot_id, key=key, clock=daemon.clock)
+        self._note_adopted = daemon.note_adopted
 
     def adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> Adoption | None:
         adoption = super().adopt(supervisor_id, rows)
@@ -108,8 +113,12 @@ class Daemon:
         self._key = ""
         self._bell = select.poll()
         self._place: EngineFiles | None = None
-        self._store: SqliteStore | None = None
+        self._store: Writes | None = None
         self.stepper = machine.add("engine", self._live)
+        self.clock: Clock = machine.clock if machine.server is None else ServerTime(machine.clock)
+        self.notices: Notices | None = None  # of a server
+        if machine.server is not None:
+            self.notices = machine.server.listen(self.stepper.name)
 
     @property
     def is_alive(self) -> bool:
@@ -128,6 +137,8 @@ class Daemon:
             return bool(self._bell.poll(0))
         if fd == MachineReports.NUMBER:
             return self.reports.has_news
+        if self.notices is not None and fd == self.notices.NUMBER:
+            return self.notices.has_come
         for link in self.links:
             if link.fileno() == fd:
                 socket = link.socket
@@ -150,8 +161,9 @@ class Daemon:
             self._key = key
             self._bell.register(self._place.doorbell.fileno(), select.POLLIN)
             self._store = open_store(
-                machine.path, now_ms=machine.clock.now_ms(), busy_wait_s=BUSY_WAIT_S
+                machine.location, now_ms=machine.clock.now_ms(), busy_wait_s=BUSY_WAIT_S
             )
+            self._store.clock_for(self.clock)
             settings = EngineSettings(
                 max_running=self.max_running,
                 burst=self.burst,
@@ -166,9 +178,10 @@ class Daemon:
             self.loop = Loop(
                 self.engine,
                 settings,
-                clock=machine.clock,
+                clock=self.clock,
                 sleeper=sleeper,
                 files=self._place,
+                write_watch=self.notices,
             )
             watch: Any = PeerWatch(self)
             self.loop.peer_watch = sleeper.watch = watch
@@ -189,26 +202,29 @@ class Daemon:
         assert self._store is not None
         return Engine(
             settings,
-            EngineIdentity(key, int(self.stepper.name.removeprefix("engine"))),
+            EngineIdentity(
+                key, int(self.stepper.name.removeprefix("engine")), self._name_machine()
+            ),
             store=self._store,
-            clock=machine.clock,
-            others=MachineEngines(machine, key, note_adopted=self._note_adopted),
+            clock=self.clock,
+            others=MachineEngines(self, key),
             runners=Runners(
                 lambda: firsts.pop() if firsts else self._start_runner(),
-                clock=machine.clock,
+                clock=self.clock,
             ),
             report=self.report,
             hosting=Hosting(machine=machine.facts, reports=self.reports),
         )
 
+    def _name_machine(self) -> str:
+        return "" if self.machine.server is None else name_machine(self.machine.state_dir)
+
     def _start_runner(self) -> CommandRunner:
         link = self.machine.start_supervisor(places=self.max_running)
         self.links.append(link)
-        return CommandRunner(
-            link, clock=self.machine.clock, places=self.max_running, environ=ENVIRONMENT
-        )
+        return CommandRunner(link, clock=self.clock, places=self.max_running, environ=ENVIRONMENT)
 
-    def _note_adopted(self, runner: Any) -> None:
+    def note_adopted(self, runner: Any) -> None:
         self.links.append(runner.link)
         self.machine.faults["adoption"] += 1
 
@@ -235,7 +251,7 @@ class Sleeper:
 
     def wait(self, fds: Iterable[int], *, until_ms: int | None) -> set[int]:
         daemon, machine = self._daemon, self._daemon.machine
-        clock, waited = machine.clock, list(fds)
+        clock, waited = daemon.clock, list(fds)
         set_count, safe_ms = machine.set_count, clock.monotonic_ms() + SAFETY_MS
 
         def ready() -> set[int]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.units import from_ms, to_ms
@@ -55,7 +54,7 @@ class People:
         self.outcomes[verb] += 1
 
         def work() -> None:
-            client = Client(Path(machine.path), clock=machine.clock, busy_wait_s=BUSY_WAIT_S)
+            client = Client(machine.location, clock=machine.clock, busy_wait_s=BUSY_WAIT_S)
             try:
                 act(client)
             except EdgecronError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.supervisor import link as real
+from edgecron.supervisor.control import LiveState, SupervisorState
 from edgecron.supervisor.link import BATCH, Event, SupervisorLink
 from edgecron.supervisor.protocol import Kind, Phase, StartRequest
 from tests.simulation.points import Fault, Point
@@ -155,6 +156,11 @@ class Question:
 
     def __exit__(self, *_: object) -> None:
         """Nothing is held."""
+
+    def status(self) -> SupervisorState:
+        running, waiting, has_engine, *_ = self._ask(lambda one: one.status())
+        live = tuple(LiveState(token=one[0], pid=one[1], started_ms=one[2]) for one in running)
+        return SupervisorState(running=live, waiting=tuple(waiting), has_engine=has_engine)
 
     def revoke(self, tokens: Sequence[str]) -> dict[str, Phase]:
         found: dict[str, Phase] = self._ask(lambda one: one.revoke(list(tokens)))

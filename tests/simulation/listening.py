@@ -18,7 +18,7 @@ class Listener:
     """Hears of the runs when it looks, and is judged by what it heard."""
 
     def __init__(self, machine: Machine) -> None:
-        self._client = Client(machine.path, clock=machine.clock)
+        self._client = Client(machine.location, clock=machine.clock)
         self._heard: dict[int, list[str]] = {}
         self._watch = RunWatch(
             lend=lambda: nullcontext(self._client),

@@ -373,7 +373,7 @@ class Life:
         self.engines_wanted = 1
 
     def _ask_doctor(self) -> None:
-        with Client(self.machine.path, clock=self.machine.clock, must_exist=True) as client:
+        with Client(self.machine.location, clock=self.machine.clock, must_exist=True) as client:
             checkup = check_all(client, command=lambda words: words, is_deep=True)
         wrong = [
             one

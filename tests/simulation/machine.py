@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from edgecron.base.errors import SupervisorUnavailable
-from edgecron.base.paths import state_dir
+from edgecron.base.paths import Location, state_dir
 from edgecron.model.machine_conditions import Machine as Facts
 from edgecron.supervisor.journal import read_journal
 from edgecron.supervisor.protocol import EndCause, StartRequest
@@ -24,6 +25,9 @@ from tests.simulation.points import CALM, STEPS_MS, Fault, Hit, Point, faults_at
 from tests.simulation.steppers import Killed, Stepper
 from tests.simulation.virtual import Body, VirtualSupervisor
 from tests.support.clock import FakeClock
+
+if TYPE_CHECKING:
+    from tests.simulation.on_server import ServerSide
 
 FIRST_PID = 10_000_000  # no real process has it
 _MOST_POINTS = 200_000  # of one process without a sleep: it would spin for ever
@@ -39,12 +43,18 @@ MOST_LEAD_MS = 20  # how long before its due time an engine claims a fire
 class Machine:
     """Everything there is. To be used within `points.watching`."""
 
-    def __init__(self, folder: Path, *, seed: object, start_ms: int) -> None:
-        self.path = folder / "sim.db"
+    def __init__(
+        self, folder: Path, *, seed: object, start_ms: int, server: ServerSide | None = None
+    ) -> None:
+        """`server` is the one that has the database; by default, a file does."""
+        self.folder = folder
+        self.server = server
+        self.path = folder / "sim.db" if server is None else server.path
+        self.location: Location = self.path if server is None else server.location
         self.state_dir = prepare_state_dir(state_dir(self.path))
         self.random = Random(f"{seed}")
         self.ids = Random(f"{seed} ids")
-        self.clock = FakeClock(start_ms)
+        self.clock = FakeClock(start_ms) if server is None else server.clock
         self.facts: Facts | None = None  # of conditions
         self.reports = 0  # how often its kernel has reported a change of these
         self.true_ms = 0  # never set, never stopped
@@ -293,6 +303,8 @@ class Machine:
         """Let go of every process."""
         for stepper in list(self.steppers):
             self._end(stepper)
+        if self.server is not None:
+            self.server.close()
 
     def _end(self, stepper: Stepper) -> None:
         self.current = stepper

@@ -1,7 +1,7 @@
 """Points: the places at which a process can be killed, made to pause, or meet a fault.
 
-Every SQL statement and every commit of every connection, by apsw's own hook; every operation on
-a journal's file; every start of a command; every message, sleep and question between processes.
+Every SQL statement and every commit of every connection, by a hook of its driver; every operation
+on a journal's file; every start of a command; every message, sleep and question between processes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -103,12 +104,26 @@ class Chances:
 CALM = Chances()
 
 
+@cache
+def read_statement(sql: str) -> tuple[Point, str]:
+    """What kind of point a statement is, and its first words."""
+    words = sql.split()
+    point = _VERBS.get(words[0].strip(";").upper(), Point.OTHER)
+    if words[0].upper() == "WITH":
+        is_write = any(word in words for word in ("INSERT", "UPDATE", "DELETE"))
+        point = Point.WRITE if is_write else Point.READ
+    if words == ["BEGIN"]:
+        point = Point.OTHER  # of a snapshot, which locks nobody out
+    if words[-1] == "COMMIT":
+        point = Point.COMMIT  # of a server: the notice to others goes with it
+    return point, " ".join(words)[:60]
+
+
 class Statements:
     """Watches every statement of every connection that a process of the machine opens."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._kinds: dict[str, tuple[Point, str]] = {}
         self._is_ours = False
 
     def watch(self, opened: apsw.Connection) -> None:
@@ -119,8 +134,7 @@ class Statements:
         machine = self._machine
         if self._is_ours or machine.current is None:
             return True
-        point, label = self._kinds.get(sql) or self._read(sql)
-        fault = machine.reach(point, label)
+        fault = machine.reach(*read_statement(sql))
         if fault is Fault.UNSURE:
             self._is_ours = True
             try:
@@ -135,17 +149,6 @@ class Statements:
         if fault is Fault.IO:
             raise apsw.IOError("the disk fails")
         return True
-
-    def _read(self, sql: str) -> tuple[Point, str]:
-        words = sql.split()
-        point = _VERBS.get(words[0].upper(), Point.OTHER)
-        if words[0].upper() == "WITH":
-            is_write = any(word in words for word in ("INSERT", "UPDATE", "DELETE"))
-            point = Point.WRITE if is_write else Point.READ
-        if words[:2] == ["BEGIN"]:
-            point = Point.OTHER  # of a snapshot, which locks nobody out
-        self._kinds[sql] = point, " ".join(words)[:60]
-        return self._kinds[sql]
 
 
 class Disk:
@@ -202,6 +205,8 @@ def watching(machine: Machine) -> Iterator[None]:
             patch.setattr(journal, "os", Disk(machine))
             patch.setattr(adoption, "Control", ask)
             patch.setattr(peers, "Control", ask)
+            if machine.server is not None:
+                machine.server.watch(machine, patch)
             yield
     finally:
         apsw.connection_hooks.remove(statements.watch)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from edgecron.model.schedule import ScheduleSpec
 from tests.simulation.casts import START_MS, company, crowd, plain_crowd
@@ -18,6 +19,9 @@ from tests.simulation.clocks import come_to_senses, strange_times
 from tests.simulation.lives import Figures, Life, maltreated
 from tests.simulation.machine import Machine
 from tests.simulation.points import watching
+
+if TYPE_CHECKING:
+    from tests.simulation.on_server import ServerSide
 
 _MEMORY = Path("/dev/shm")
 _LIFE_MS = 500_000
@@ -54,7 +58,12 @@ _CASTS: dict[Kind, Callable[[Random], list[ScheduleSpec]]] = {
 
 
 def live(
-    seed: int, folder: Path, *, for_ms: int | None = None, kind: Kind | None = None
+    seed: int,
+    folder: Path,
+    *,
+    for_ms: int | None = None,
+    kind: Kind | None = None,
+    server: ServerSide | None = None,
 ) -> tuple[Figures, Machine]:
     """The life of a seed, in an empty folder 0700, with what it has done. Raises Violation.
 
@@ -64,7 +73,7 @@ def live(
     dice = Random(f"{seed} cast")
     kind = kind or dice.choice(_KINDS)
     specs = _CASTS[kind](dice)
-    machine = Machine(folder, seed=seed, start_ms=START_MS)
+    machine = Machine(folder, seed=seed, start_ms=START_MS, server=server)
     try:
         with watching(machine):
             life = Life(machine, specs, is_exact=kind is not Kind.CLOCKS)
@@ -82,10 +91,22 @@ def live(
     return life.figures(took_s=time.process_time() - before_s), machine
 
 
-def live_once(seed: int, *, for_ms: int | None = None, kind: Kind | None = None) -> Figures:
-    """The same, in a folder in memory that is removed afterwards."""
+def live_once(
+    seed: int, *, for_ms: int | None = None, kind: Kind | None = None, url: str | None = None
+) -> Figures:
+    """The same, in a folder in memory that is removed afterwards, or on a server's database."""
     with folder_in_memory() as folder:
-        return live(seed, folder, for_ms=for_ms, kind=kind)[0]
+        server = server_side(url, folder)
+        return live(seed, folder, for_ms=for_ms, kind=kind, server=server)[0]
+
+
+def server_side(url: str | None, folder: Path) -> ServerSide | None:
+    """The empty database at `url`, for a machine in a folder; None is a file in there."""
+    if url is None:
+        return None
+    from tests.simulation.on_server import ServerSide  # its driver is an extra
+
+    return ServerSide(url, folder, start_ms=START_MS)
 
 
 def why_of(error: Exception) -> str:

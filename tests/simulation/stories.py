@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgecron.model.choices import CatchUp, OnInterrupt, OnShutdown, Overlap
 from edgecron.model.schedule import ScheduleSpec
@@ -14,7 +15,10 @@ from tests.simulation.lives import Life
 from tests.simulation.machine import Machine
 from tests.simulation.people import wish
 from tests.simulation.points import Fault, Hit, watching
-from tests.simulation.seeds import Violation, folder_in_memory, why_of
+from tests.simulation.seeds import Violation, folder_in_memory, server_side, why_of
+
+if TYPE_CHECKING:
+    from tests.simulation.on_server import ServerSide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,16 +261,23 @@ STORIES: Mapping[str, Story] = {
 }  # fmt: skip
 
 
-def tell(name: str, folder: Path, *, hit: tuple[int, Hit | Fault] | None = None) -> Machine:
+def tell(
+    name: str,
+    folder: Path,
+    *,
+    hit: tuple[int, Hit | Fault] | None = None,
+    server: ServerSide | None = None,
+) -> Machine:
     """A story, with something at one of its points, to its end. Raises Violation.
 
     Where nothing happens, what may fail at each of its points is in `Machine.passed`.
     """
     story = STORIES[name]
-    machine = Machine(folder, seed=f"{name} {hit}", start_ms=START_MS)
+    machine = Machine(folder, seed=f"{name} {hit}", start_ms=START_MS, server=server)
     try:
         with watching(machine):
-            life = Life(machine, story.specs, content=_beginning(name))
+            content = _beginning(name) if server is None else None
+            life = Life(machine, story.specs, content=content)
             life.options = {"max_running": 4, "on_shutdown": story.on_shutdown}
             life.engines_wanted = story.engines
             machine.reached = 0
@@ -303,15 +314,17 @@ def _beginning(name: str) -> bytes:
         return machine.path.read_bytes()
 
 
-def tell_once(name: str, *, hit: tuple[int, Hit | Fault] | None = None) -> Machine:
-    """The same, in a folder in memory that is removed afterwards."""
+def tell_once(
+    name: str, *, hit: tuple[int, Hit | Fault] | None = None, url: str | None = None
+) -> Machine:
+    """The same, in a folder in memory that is removed afterwards, or on a server's database."""
     with folder_in_memory() as folder:
-        return tell(name, folder, hit=hit)
+        return tell(name, folder, hit=hit, server=server_side(url, folder))
 
 
-def count_points(name: str) -> int:
+def count_points(name: str, *, url: str | None = None) -> int:
     """How many points a story has where nothing happens."""
-    return tell_once(name).told
+    return tell_once(name, url=url).told
 
 
 def points_for(kind: Hit | Fault, name: str) -> list[int]:

@@ -7,12 +7,16 @@ all of them.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.simulation.points import Fault, Hit
 from tests.simulation.stories import STORIES, count_points, points_for, tell_once
 from tests.support.forms import tried
+
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresServer
 
 _STRIDE = 120  # from one point to the next; each kind of hit begins at another one
 _MOST = tried(1, 100)  # strides in a long story, so that it takes no longer than others
@@ -35,6 +39,33 @@ def test_whatever_happens_at_a_point_of_a_story_it_ends_well(name: str) -> None:
             hits += machine.hit is None
 
     assert hits >= 2
+
+
+@pytest.mark.needs_package("psycopg")
+@pytest.mark.failure(82)
+@pytest.mark.parametrize("name", STORIES)
+def test_whatever_happens_at_a_point_of_a_story_on_a_server_it_ends_well(
+    postgres: PostgresServer, name: str
+) -> None:
+    number, kinds = list(STORIES).index(name), list(Hit)
+
+    for kind in tried(kinds[number % len(kinds) :][:1], kinds):
+        hit = 20 + 4 * number, kind
+        machine = tell_once(name, hit=hit, url=postgres.create_database())
+        assert machine.hit is None
+        assert machine.bodies
+
+
+@pytest.mark.slow
+@pytest.mark.needs_package("psycopg")
+@pytest.mark.parametrize("kind", Hit)
+@pytest.mark.parametrize("name", STORIES)
+def test_whatever_happens_at_any_point_of_a_story_on_a_server_it_ends_well(
+    postgres: PostgresServer, name: str, kind: Hit
+) -> None:
+    for number in range(1, count_points(name, url=postgres.create_database()) + 1):
+        tell_once(name, hit=(number, kind), url=postgres.create_database())
+        postgres.drop_databases()
 
 
 @pytest.mark.slow

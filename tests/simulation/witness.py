@@ -57,7 +57,11 @@ class Witness:
         self._active: set[int] = set()
         self._last: dict[Any, int] = {}  # the newest row of each schedule and scope
         self._prunings = 0  # how often rows were removed, at the last look
-        self.database = apsw.Connection(str(machine.path), flags=apsw.SQLITE_OPEN_READONLY)
+        self.database: Any = (
+            apsw.Connection(str(machine.path), flags=apsw.SQLITE_OPEN_READONLY)
+            if machine.server is None
+            else machine.server.open_reader()
+        )
 
     def close(self) -> None:
         self.database.close()
@@ -76,14 +80,14 @@ class Witness:
         before = self._raw
         newest = self._newest
         if is_whole:
-            raw = {row[0]: row for row in self.database.execute(_SELECT.format("1"))}
+            raw = {row[0]: row for row in self.database.execute(_SELECT.format("true"))}
             self._check_vanished(before.keys() - raw.keys())
             assert not raw.keys() & self.gone, "I10 what was removed came back"
         else:
             may_change = [id_ for id_ in self._active | newest if id_ in before]
-            wanted = {"last": max(before, default=0), "ids": json.dumps(may_change)}
-            where = "id > :last OR id IN (SELECT value FROM json_each(:ids))"
-            found = {row[0]: row for row in self.database.execute(_SELECT.format(where), wanted)}
+            ids = ", ".join(map(str, (0, *may_change)))
+            where = f"id > {max(before, default=0)} OR id IN ({ids})"
+            found = {row[0]: row for row in self.database.execute(_SELECT.format(where))}
             raw = before | found
         changed = [id_ for id_, row in raw.items() if before.get(id_) is not row]
         changed = [id_ for id_ in changed if before.get(id_) != raw[id_]]

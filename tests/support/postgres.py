@@ -80,7 +80,7 @@ class PostgresServer:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for pid in (main, *map(int, children)):
-            _wait_for_end(pid)
+            wait_for_end(pid)
         # In a container, perhaps no process reads its end, and its id still seems to be in use.
         for name in ("data/postmaster.pid", ".s.PGSQL.5432.lock"):
             (self.folder / name).unlink()
@@ -186,7 +186,7 @@ def as_postgres(command: list[str]) -> list[str]:
     return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
 
 
-def _wait_for_end(pid: int) -> None:
+def wait_for_end(pid: int) -> None:
     """Wait until a process of another parent is gone, or only its parent has not read its end."""
     with suppress(ProcessLookupError):
         watch = os.pidfd_open(pid)
