@@ -384,7 +384,7 @@ _NOT_AT_REST = (
         ("edgecron.client", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),
         ("edgecron.cli", ("textual", "rich", "asyncio", "croniter", "dateutil", "apsw")),
         ("edgecron.http.serving", ("asyncio", "starlette", "uvicorn", "h11", "croniter", "apsw")),
-        ("edgecron.cli.metrics", ("prometheus_client", "asyncio", "apsw")),
+        ("edgecron.cli.stats", ("prometheus_client", "asyncio", "apsw")),
     ],
 )
 def test_starting_is_light(module: str, unwanted: tuple[str, ...]) -> None:

@@ -113,6 +113,7 @@ _MODULES = {
     "backfill": "run_",
     "env": "show",
     "notify": "notices",
+    "metrics": "stats",
     **dict.fromkeys(("restore", "migrate"), "backup"),
 }
 COMMANDS = {

@@ -1,40 +1,29 @@
-"""Show counts, durations and delays of runs.
-
-    edgecron stats
-    edgecron stats nightly --since 30d
-    edgecron stats --since 2026-11-01 --json
-    edgecron stats --trend       compare with the month before
-    edgecron stats -n all        every schedule, and all of them together
-
-edgecron counts runs that ended or were skipped in the last seven days, or since --since. It reads
-at most the newest 100,000 runs. SUCCESS RATE is the share of successes among the runs that
-succeeded, failed or were interrupted. LATE is the time from due to started, without runs that were
-caught up or backfilled. A series of skipped times is one row and counts in full, even if it began
-before --since.
-
---trend compares success rate and median duration with the 30 days before --since. A trend has 12
-steps from then until now, the oldest first; a terminal without UTF-8 shows 1 to 8. If runs of that
-month were removed, edgecron compares nothing and leaves their steps empty.
-
-A terminal shows the first 50 schedules by name; a pipe and --json get all of them, unless you give
--n. The line "(all)" appears only if all schedules are shown. With --json, it is the last
-object, and its schedule is null.
-
-A removed schedule counts under its name until another schedule takes the name. Then its runs count
-only in the line "(all)"; `edgecron history NAME` still shows them.
-"""
+"""What is counted: statistics of runs, and metrics for Prometheus."""
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import UsageError
+from edgecron.base.clock import ServerTime, SystemClock
+from edgecron.base.errors import NotSupported, UsageError
 from edgecron.base.values import replace
+from edgecron.cli.files import write_file
 from edgecron.cli.list_ import add_page_arguments, read_limit, say_more
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
-from edgecron.client.record_forms import find_counted, stats_objects
+from edgecron.client.metrics import (
+    OPENMETRICS,
+    exposition_parts,
+    find_counted,
+    find_families,
+    read_families,
+    stats_objects,
+)
+from edgecron.client.plain_forms import read_error
 from edgecron.formats.value_texts import read_past
 from edgecron.model.choices import Status
 from edgecron.views.phrases import size_words
@@ -47,54 +36,86 @@ if TYPE_CHECKING:
     from edgecron.views.statistics import Spread, Tallied, Tally, Trend
 
 _SINCE = "7d"
+_PER_SCHEDULE = b"# TYPE scheduler_claim_lock_failures"  # only in answers by schedule
+_FILE_MODE = (
+    0o644  # A collector is another user: it is to read this file, and nothing else of ours.
+)
 
 
-def add_arguments(parser: Parser) -> None:
-    parser.add("[NAME]", "show only this schedule (default: all)")
-    parser.add("--since DURATION|TIME", "count from this time on (default: 7d)", default=_SINCE)
-    parser.add("--trend", "compare with the month before")
-    add_page_arguments(parser)
+class StatsCommand:
+    """Show counts, durations and delays of runs.
 
+        edgecron stats
+        edgecron stats nightly --since 30d
+        edgecron stats --since 2026-11-01 --json
+        edgecron stats --trend       compare with the month before
+        edgecron stats -n all        every schedule, and all of them together
 
-def run(cli: Session, args: Namespace) -> int:
-    limit = None
-    if args.name is None:
-        limit = read_limit(cli, args.limit)
-    elif args.limit is not None or args.after is not None:
-        raise UsageError(
-            f"-n and --after are for several schedules, and {args.name!r} is one",
-            hint=cli.command(f"stats {args.name}"),
+    edgecron counts runs that ended or were skipped in the last seven days, or since --since. It
+    reads at most the newest 100,000 runs. SUCCESS RATE is the share of successes among the runs
+    that succeeded, failed or were interrupted. LATE is the time from due to started, without runs
+    that were caught up or backfilled. A series of skipped times is one row and counts in full, even
+    if it began before --since.
+
+    --trend compares success rate and median duration with the 30 days before --since. A trend has
+    12 steps from then until now, the oldest first; a terminal without UTF-8 shows 1 to 8. If runs
+    of that month were removed, edgecron compares nothing and leaves their steps empty.
+
+    A terminal shows the first 50 schedules by name; a pipe and --json get all of them, unless you
+    give -n. The line "(all)" appears only if all schedules are shown. With --json, it is the last
+    object, and its schedule is null.
+
+    A removed schedule counts under its name until another schedule takes the name. Then its runs
+    count only in the line "(all)"; `edgecron history NAME` still shows them.
+    """
+
+    @staticmethod
+    def add_arguments(parser: Parser) -> None:
+        parser.add("[NAME]", "show only this schedule (default: all)")
+        parser.add("--since DURATION|TIME", "count from this time on (default: 7d)", default=_SINCE)
+        parser.add("--trend", "compare with the month before")
+        add_page_arguments(parser)
+
+    @staticmethod
+    def run(cli: Session, args: Namespace) -> int:
+        limit = None
+        if args.name is None:
+            limit = read_limit(cli, args.limit)
+        elif args.limit is not None or args.after is not None:
+            raise UsageError(
+                f"-n and --after are for several schedules, and {args.name!r} is one",
+                hint=cli.command(f"stats {args.name}"),
+            )
+        client = cli.reading_client()
+        client.take_over()
+        found = client.tallies(
+            args.name,
+            since=read_past(args.since, what="--since", now=client.now()),
+            after=args.after,
+            limit=None if limit is None else limit + 1,  # One more tells whether there are more.
+            with_trends=args.trend,
         )
-    client = cli.reading_client()
-    client.take_over()
-    found = client.tallies(
-        args.name,
-        since=read_past(args.since, what="--since", now=client.now()),
-        after=args.after,
-        limit=None if limit is None else limit + 1,  # One more tells whether there are more.
-        with_trends=args.trend,
-    )
-    names = list(found.by_name)
-    if limit is not None and len(names) > limit:
-        found = replace(found, by_name={name: found.by_name[name] for name in names[:limit]})
-    is_all = len(found.by_name) == len(names) and args.after is None
-    if cli.is_json:
-        cli.put_json(stats_objects(client, found, args.name, has_total=is_all))
-    elif args.name is not None:
-        _put_one(cli, client, found, find_counted(client, found, args.name).get(args.name))
-    else:
-        if args.trend:
-            _put_trends(cli, found)
+        names = list(found.by_name)
+        if limit is not None and len(names) > limit:
+            found = replace(found, by_name={name: found.by_name[name] for name in names[:limit]})
+        is_all = len(found.by_name) == len(names) and args.after is None
+        if cli.is_json:
+            cli.put_json(stats_objects(client, found, args.name, has_total=is_all))
+        elif args.name is not None:
+            _put_one(cli, client, found, find_counted(client, found, args.name).get(args.name))
         else:
-            _put_table(cli, found, is_all=is_all)
-        if len(found.by_name) < len(names):
-            words = ["stats", "--since", args.since] if args.since != _SINCE else ["stats"]
-            words += ["--trend"] * args.trend
-            say_more(cli, words, after=names[len(found.by_name) - 1], limit=args.limit)
-    if found.cut_at is not None and not cli.is_json:
-        cut = local_time(found.cut_at, zone=cli.zone())
-        cli.say(f"there are more runs: only the newest are counted, from {cut} on")
-    return 0
+            if args.trend:
+                _put_trends(cli, found)
+            else:
+                _put_table(cli, found, is_all=is_all)
+            if len(found.by_name) < len(names):
+                words = ["stats", "--since", args.since] if args.since != _SINCE else ["stats"]
+                words += ["--trend"] * args.trend
+                say_more(cli, words, after=names[len(found.by_name) - 1], limit=args.limit)
+        if found.cut_at is not None and not cli.is_json:
+            cut = local_time(found.cut_at, zone=cli.zone())
+            cli.say(f"there are more runs: only the newest are counted, from {cut} on")
+        return 0
 
 
 def _put_table(cli: Session, found: Tallied, *, is_all: bool) -> None:
@@ -235,3 +256,98 @@ def _spread_words(spread: Spread | None) -> str:
         return ""
     median, p95, most = _cells(spread)
     return f"median {median}, 95 of 100 within {p95}, at most {most}"
+
+
+class MetricsCommand:
+    """Print metrics for Prometheus.
+
+        edgecron metrics
+        edgecron metrics --output /var/lib/node_exporter/edgecron.prom
+        edgecron metrics --per-schedule
+        edgecron add scrape --every 1m -- edgecron metrics -o DIR/edgecron.prom
+
+    --output replaces a file atomically and makes it readable for everyone. node_exporter's textfile
+    collector can read it (--collector.textfile.directory). Write it every minute, by a schedule, by
+    cron or by a systemd timer; the last two also work if no engine is running. A job does not see
+    EDGECRON_DB, so name another database with --db. `edgecron daemon --http` serves the same
+    metrics as /metrics.
+
+    Good alerts: a scheduler_last_success_timestamp that is long ago, an increase of
+    scheduler_runs_total with status failed, and scheduler_engines_alive equal to 0.
+
+    --per-schedule gives the two histograms (durations and delays) a label schedule_id, which adds
+    about 30 lines per schedule, without removed schedules. It also adds
+    scheduler_claim_lock_failures_total: how often a claim of the schedule found the database
+    locked. A server gives the same for /metrics?per_schedule=1.
+
+    This command needs an extra: pip install 'edgecron[metrics]'. --json prints an array of samples.
+    """
+
+    @staticmethod
+    def add_arguments(parser: Parser) -> None:
+        parser.add("-o --output FILE", "write to FILE, atomically, instead of to stdout")
+        parser.add("--per-schedule", "add a label schedule_id to histograms")
+
+    @staticmethod
+    def run(cli: Session, args: Namespace) -> int:
+        if args.output is not None and cli.is_json:
+            raise UsageError("--output and --json are both given, expected one of them")
+        url = cli.remote_url()
+        if cli.is_json:
+            cli.put_json(_samples(cli, url, per_schedule=args.per_schedule))
+            return 0
+        if url is None:
+            _, parts = exposition_parts(
+                cli.local_client(must_exist=True), None, per_schedule=args.per_schedule
+            )
+        else:
+            parts = iter([_fetched(cli, url, accept=None, per_schedule=args.per_schedule)])
+        if args.output is None:
+            for part in filter(None, parts):
+                cli.put_data(part.decode().removesuffix("\n"))
+        else:
+            write_file(args.output, parts, mode=_FILE_MODE)
+        return 0
+
+
+def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) -> bytes:
+    """Fetch the metrics of a server.
+
+    Raises ServerUnavailable, the error that the server answers, and NotSupported if the server
+    does not know `per_schedule`.
+    """
+    from edgecron.cli.server import connector_to
+
+    connector = connector_to(cli.config(), url, warn=cli.caution)
+    with closing(connector.open(ServerTime(SystemClock()))) as connection:
+        found = connection.get(f"/metrics{'?per_schedule=1' * per_schedule}", accept=accept)
+    # Metrics never begin so: this is an error object.
+    error = read_error(json.loads(found)["error"]) if found.startswith(b"{") else None
+    if error is not None:
+        raise error
+    if per_schedule and _PER_SCHEDULE not in found:
+        raise NotSupported(
+            f"the server at {url} has no metrics per schedule",
+            hint="upgrade edgecron there, or remove --per-schedule",
+        )
+    return found
+
+
+def _samples(cli: Session, url: str | None, *, per_schedule: bool) -> Iterator[dict[str, Any]]:
+    """Yield every sample as an object, the same from here and from a server."""
+    if url is None:
+        found = find_families(cli.local_client(must_exist=True), per_schedule=per_schedule)
+    else:
+        # Only this format names the type of each family.
+        found = read_families(
+            lambda: _fetched(cli, url, accept=OPENMETRICS, per_schedule=per_schedule)
+        )
+    for family in found:
+        for sample in family.samples:
+            value = sample.value
+            yield {
+                "name": sample.name,
+                "labels": sample.labels,
+                "value": int(value) if value == int(value) else value,
+                "type": family.type,
+            }

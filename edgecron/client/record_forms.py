@@ -1,4 +1,4 @@
-"""The JSON of runs, fires, output, notices and statistics: fields of `--json`, recorded values.
+"""The JSON of runs, fires, output and notices: fields of `--json`, recorded values.
 
 The texts of a payload and of a result are JSON values here. `payload_text` and `result_text` are
 given only if the text is not the plain form of that value.
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from edgecron.base.errors import NotFound, Unreadable
 from edgecron.base.units import format_ms, parse_instant, to_ms
 from edgecron.client.json_forms import form_of, given_fields, hints_of, object_form
 from edgecron.client.plain_forms import INSTANT, TEXT, Form, Shape, nullable, refuse
@@ -25,19 +23,13 @@ from edgecron.client.schedule_forms import (
     text_of,
     trigger_form,
 )
-from edgecron.model.choices import Status
 from edgecron.model.filters import Filter, parse_filter
 from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
 from edgecron.model.run import Execution, OutputChunk, Stream
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers import Trigger
-from edgecron.views.json_objects import fire_object, instant, notice_object
-
-if TYPE_CHECKING:
-    from edgecron.client.protocol import Client
-    from edgecron.model.schedule import Schedule
-    from edgecron.views.statistics import Tallied, Tally
+from edgecron.views.json_objects import fire_object, notice_object
 
 # Runs.
 
@@ -243,80 +235,3 @@ RECORD_FORMS: Mapping[type, Callable[[], Form]] = {
     Trigger: trigger_form,
     UpcomingFire: fire_form,
 }
-
-
-_MOST_SINGLE = 50  # schedules that are read one by one
-
-
-def stats_objects(
-    client: Client, found: Tallied, name: str | None, *, has_total: bool
-) -> list[dict[str, Any]]:
-    """Return the statistics of one schedule, or of all that are counted.
-
-    With `has_total`, the last object is about all of them, and its schedule is null.
-    """
-    schedules = find_counted(client, found, name)
-    objects = [
-        _stats_object(found, each, tally, schedules.get(each))
-        for each, tally in found.by_name.items()
-    ]
-    if name is None and has_total:
-        objects.append(_stats_object(found, None, found.total, None))
-    elif name is not None and not objects:
-        objects = [_stats_object(found, name, found.total, schedules.get(name))]
-    return objects
-
-
-def find_counted(client: Client, found: Tallied, name: str | None) -> dict[str, Schedule]:
-    """Return the counted schedules that still exist, by name: one, or all."""
-    names = list(found.by_name) if name is None else [name]
-    if len(names) > _MOST_SINGLE:
-        return {schedule.name: schedule for schedule in client.schedule_page().schedules}
-    schedules = {}
-    for each in names:
-        # A schedule that was removed or can't be read: its runs are counted.
-        with suppress(NotFound, Unreadable):
-            schedules[each] = client.schedule(each)
-    return schedules
-
-
-def _stats_object(
-    found: Tallied, name: str | None, tally: Tally, schedule: Schedule | None
-) -> dict[str, Any]:
-    took, late = tally.duration_ms, tally.late_ms
-    ended = (Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
-    printed = found.output_bytes
-    trend = None if name is None else found.trends.get(name)
-    return {
-        "schedule": name,
-        "since_at": instant(found.since),
-        "counted_from_at": instant(found.cut_at or found.since),
-        "runs": tally.runs,
-        **{status.value: tally.counts.get(status, 0) for status in ended},
-        "retries": tally.retries,
-        "success_rate": tally.success_rate,
-        "skipped": sum(tally.skipped.values()),
-        "skipped_by_reason": tally.skipped,
-        "duration_median_ms": None if took is None else took.median,
-        "duration_p95_ms": None if took is None else took.p95,
-        "duration_max_ms": None if took is None else took.most,
-        "late_median_ms": None if late is None else late.median,
-        "late_p95_ms": None if late is None else late.p95,
-        "late_max_ms": None if late is None else late.most,
-        "output_median_bytes": None if printed is None else printed.median,
-        "output_max_bytes": None if printed is None else printed.most,
-        "ever": None
-        if schedule is None
-        else {
-            "runs": schedule.run_count,
-            **{status.value: count for status, count in schedule.counts.items()},
-        },
-        "trend": None
-        if trend is None
-        else {
-            "success_rates": list(trend.success_rates),
-            "durations_ms": list(trend.durations_ms),
-            "success_rate_before": trend.success_rate_before,
-            "duration_before_ms": trend.duration_before_ms,
-        },
-    }

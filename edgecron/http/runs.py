@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import DatabaseBusy, DatabaseUnusable, InvalidInput
 from edgecron.base.zones import load_zone
-from edgecron.client.record_forms import chunk_fields, stats_objects
+from edgecron.client.metrics import exposition, stats_objects
+from edgecron.client.record_forms import chunk_fields
 from edgecron.client.why import answer_now, answer_object, answer_run, answer_time, say_run
 from edgecron.formats.value_texts import read_time
 from edgecron.http.answer_objects import shown_fires, shown_runs, zone_of
@@ -200,8 +201,6 @@ def _engine_word(states: list[EngineState]) -> str:
 
 
 def get_metrics(client: Client, request: ApiRequest) -> Answer:
-    from edgecron.client.metrics import exposition
-
     per_schedule = request.first("per_schedule", "0")
     if per_schedule not in ("0", "1"):
         raise InvalidInput(f"per_schedule is {per_schedule!r}, expected 0 or 1")
