@@ -103,7 +103,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 # Modules that would hide a name of Python or of this room end with an underscore.
-_UNDERSCORED = ("config", "import", "list", "mcp", "next", "run", "self")
+_UNDERSCORED = ("config", "import", "list", "mcp", "run", "self")
 _MODULES = {
     **{name: f"{name}_" for name in _UNDERSCORED},
     **dict.fromkeys(("resume", "reschedule", "cancel"), "pause"),
@@ -114,6 +114,7 @@ _MODULES = {
     "env": "show",
     "notify": "notices",
     "metrics": "stats",
+    "next": "list_",
     **dict.fromkeys(("restore", "migrate"), "backup"),
 }
 COMMANDS = {

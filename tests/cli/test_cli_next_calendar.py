@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from edgecron.cli.next_ import write_calendar
+from edgecron.cli.list_ import write_calendar
 from edgecron.planning.forecast import UpcomingFire
 
 NOW = datetime(2026, 11, 28, 8, 0, tzinfo=UTC)
