@@ -15,6 +15,7 @@ from edgecron.base.errors import NotFound, NotSupported, UsageError
 from edgecron.base.values import replace
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
+from edgecron.formats.config import default_policies, option_defaults
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import count_words
 from edgecron.views.times import distance, local_time
@@ -317,7 +318,6 @@ def _spec_of(cli: Session, job: MachineJob) -> ScheduleSpec:
     """Return the schedule of a job, with the default policies except what its source sets."""
     from edgecron.cli.import_ import with_default_policies
     from edgecron.client.machine_files import Origin
-    from edgecron.formats.config_values import default_policies, option_defaults
 
     assert job.spec is not None
     policies = default_policies(option_defaults(cli.config()))

@@ -28,10 +28,9 @@ from edgecron.base.safetext import clean
 from edgecron.cli.output import table
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
-from edgecron.formats.config import Config, find_places, variable_of
+from edgecron.formats.config import Config, find_places, option_defaults, variable_of
 from edgecron.formats.config_files import example_text, read_file
 from edgecron.formats.config_settings import SECTIONS, SETTINGS, Setting
-from edgecron.formats.config_values import option_defaults
 from edgecron.tui.keys import keys_of
 from edgecron.views.phrases import count_words
 

@@ -66,7 +66,7 @@ from edgecron.cli.terminal import drop
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.presence import EngineSettings
 from edgecron.engine.watchdog import SOCKET, Watchdog, take_service_watchdog
-from edgecron.formats.config_values import retention_values
+from edgecron.formats.config import retention_values
 from edgecron.model.choices import OnLost, OnShutdown
 from edgecron.model.engine import check_label
 from edgecron.planning.retention import Retention

@@ -40,7 +40,7 @@ from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.parser import Parser
 from edgecron.cli.plans import put_changes, say_undo
 from edgecron.cli.session import Session
-from edgecron.formats.config_values import default_policies, option_defaults
+from edgecron.formats.config import default_policies, option_defaults
 from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_identity import (
     comment_out,

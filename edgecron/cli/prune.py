@@ -36,7 +36,7 @@ from edgecron.base.errors import UsageError
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import tell
-from edgecron.formats.config_values import retention_values
+from edgecron.formats.config import retention_values
 from edgecron.model.options import NONE
 from edgecron.planning.retention import (
     NOTICE_AGE_S,

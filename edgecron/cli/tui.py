@@ -23,8 +23,9 @@ import gc
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -36,6 +37,7 @@ from edgecron.base.zones import use_zone_of_engines
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.cli.terminal import find_unfit, show_crash
+from edgecron.formats.config import option_defaults
 from edgecron.model.choices import Alert
 
 if TYPE_CHECKING:
@@ -144,12 +146,6 @@ def _dashboard(
     from edgecron.tui.terminal_driver import TerminalDriver
     from edgecron.tui.themes import theme_of
 
-    def defaults() -> Mapping[str, object]:
-        # For the form of a schedule: the first screen does not wait for it.
-        from edgecron.formats.config_values import option_defaults
-
-        return option_defaults(config)
-
     config = cli.config()
     # `config.get` is slow, and most people have not set this.
     is_quiet = config.find("dashboard.notify") is None
@@ -168,7 +164,7 @@ def _dashboard(
             is_colored=is_colored,
             alert=alert,
         ),
-        defaults=defaults,
+        defaults=partial(option_defaults, config),
         driver_class=None if is_elsewhere else TerminalDriver,
         writing=writing,
         machine=OwnMachine(

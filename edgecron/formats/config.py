@@ -5,7 +5,6 @@ the table of settings and the TOML reader when you ask for a setting.
 
     config_settings  the table of settings, how values are written, and a file to start from
     config_files     a file, read and checked
-    config_values    defaults of new schedules, and the retention
     config_keys      keys of the dashboard
 """
 
@@ -15,6 +14,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.base.paths import system_config_path, user_config_path
 from edgecron.base.values import NamedTuple
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from edgecron.formats.config_files import ConfigFile
     from edgecron.formats.config_settings import Text
     from edgecron.formats.notify_rules import ReadRule
+    from edgecron.model.options import Policies
+
+Options = dict[str, str | list[str]]
 
 FILE_VARIABLE = "EDGECRON_CONFIG"
 DEFAULT = "default"  # in place of what gave a setting
@@ -33,6 +36,15 @@ _OTHER_VARIABLES = {"database": "EDGECRON_DB"}
 _FORMER_WORDS = {"DEFAULTS_GRACE": "EDGECRON_DEFAULTS_MAX_LATE"}
 PREFIX = "EDGECRON_"
 SECTION_NAMES = ("limits", "defaults", "retention", "dashboard", "daemon")
+_DEFAULTS = "defaults."
+# By setting, the field of a Retention.
+_RETENTION_FIELDS = {
+    "output_age": "output_age_s",
+    "output_bytes": "output_bytes",
+    "history_age": "history_age_s",
+    "history_count": "history_count",
+    "database_bytes": "database_bytes",
+}
 _SECTION_VARIABLES = tuple(f"{PREFIX}{section.upper()}_" for section in SECTION_NAMES)
 _COMMON_VARIABLES = ("EDGECRON_DB", "EDGECRON_URL", "EDGECRON_TOKEN_FILE", FILE_VARIABLE)
 
@@ -206,8 +218,6 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
         if name in known:
             continue
         meant = _find_meant(name, known)
-        from edgecron.base.errors import InvalidConfig
-
         hint = (
             f"did you mean {meant}?"
             if meant
@@ -256,3 +266,55 @@ def _read_present(places: tuple[Place, ...]) -> Iterator[ConfigFile]:
         from edgecron.formats.config_files import read_file
 
         yield read_file(place.path, is_system=place.kind == "system")
+
+
+def option_defaults(config: Config) -> Options:
+    """List the defaults that are set, by key of a document, as texts of a command line.
+
+    They stand in for options that a new schedule does not have; they never apply to a schedule that
+    exists. `needs` is a list. Raises InvalidInput for a variable that the option refuses, and for
+    two values that exclude each other.
+    """
+    from edgecron.formats.config_settings import SETTINGS
+    from edgecron.formats.option_texts import check_retry_delays
+
+    found: Options = {}
+    for key, setting in SETTINGS.items():
+        given = config.find(key) if key.startswith(_DEFAULTS) else None
+        if given is not None:
+            setting.kind.read(given.text, given.what)
+            text = given.text
+            found[setting.name] = text if isinstance(text, str) else list(text)
+    policies = default_policies(found)
+    try:
+        check_retry_delays(policies, lambda name: f"{_DEFAULTS}{name}")
+    except InvalidInput as error:
+        place = config.place_of(f"{_DEFAULTS}retry_delay")
+        raise InvalidConfig(f"{place}: {error.message}", hint=error.hint) from None
+    return found
+
+
+def default_policies(options: Options) -> Policies:
+    """Return the policies of a new schedule that names none."""
+    from edgecron.formats.option_texts import policy_fields
+    from edgecron.model.options import Policies
+
+    return Policies(**policy_fields(options, lambda name: f"{_DEFAULTS}{name}"))
+
+
+def retention_values(
+    config: Config, flags: Mapping[str, str | None] | None = None
+) -> dict[str, Any]:
+    """List the fields of a Retention that are set, by name; None is without limit.
+
+    `flags` has the texts of options by the names of settings. Fields that are not set are missing,
+    so their defaults apply. Raises InvalidInput, which names the option or variable.
+    """
+    found: dict[str, Any] = {}
+    for name, field in _RETENTION_FIELDS.items():
+        key, flag = f"retention.{name}", (flags or {}).get(name)
+        if config.find(key, flag=flag) is not None:
+            value = config.get(key, flag=flag)
+            is_age = value is not None and field.endswith("_s")
+            found[field] = max(1, value / 1000) if is_age else value
+    return found

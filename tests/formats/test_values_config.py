@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from edgecron.base.errors import InvalidConfig, InvalidInput
-from edgecron.formats.config import Config, load, variable_of
+from edgecron.formats.config import (
+    Config,
+    default_policies,
+    load,
+    option_defaults,
+    retention_values,
+    variable_of,
+)
 from edgecron.formats.config_files import example_text
 from edgecron.formats.config_settings import SECTIONS, SETTINGS
-from edgecron.formats.config_values import default_policies, option_defaults, retention_values
 from edgecron.model.options import Policies
 from edgecron.model.run import OUTPUT_CAP_BYTES
 from edgecron.planning.corrections import CLOCK_WAIT_MS
