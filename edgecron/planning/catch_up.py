@@ -85,7 +85,6 @@ def _plan_all(timing: Timing, due: Due, *, now_ms: int) -> FirePlan:
         fires=fires,
         missed=tuple(_missed(timing, due, fires, latest_ms)),
         decided_until_ms=latest_ms,
-        planned_count=planned_count,
         next=_following(timing, latest_ms, fires, now_ms=now_ms, planned_count=planned_count),
     )
 
@@ -103,7 +102,7 @@ def _plan_alone(due: Due, following: NextFire | None) -> FirePlan:
     """The plan of nearly every fire: one fire on time, and the next is still to come."""
     # In the order of the fields: by name, these values take twice as long.
     fire = Fire(due.plan_ms, due.due_ms, Cause.SCHEDULE, due.source)
-    return FirePlan(due, (fire,), (), due.plan_ms, due.planned_count + 1, following)
+    return FirePlan(due, (fire,), (), due.plan_ms, following)
 
 
 def _plan_window(timing: Timing, due: Due, now_ms: int) -> FirePlan:
@@ -115,14 +114,12 @@ def _plan_window(timing: Timing, due: Due, now_ms: int) -> FirePlan:
     closes_ms = timing.closes_ms(latest_ms)
     is_open = closes_ms is not None and now_ms < closes_ms
     fires = (_fire(timing, due, latest_ms, cause=Cause.SCHEDULE),) if is_open else ()
-    planned_count = due.planned_count + len(fires)
     return FirePlan(
         due=due,
         fires=fires,
         missed=tuple(_missed(timing, due, fires, latest_ms)),
         decided_until_ms=latest_ms,
-        planned_count=planned_count,
-        next=next_fire(timing, latest_ms, planned_count=planned_count),
+        next=next_fire(timing, latest_ms, planned_count=due.planned_count + len(fires)),
     )
 
 
@@ -133,28 +130,25 @@ def _pass_over(timing: Timing, due: Due) -> FirePlan:
         fires=(),
         missed=(),
         decided_until_ms=due.decided_until_ms,
-        planned_count=due.planned_count,
         next=next_fire(timing, due.decided_until_ms, planned_count=due.planned_count),
     )
 
 
 def _end_pause(timing: Timing, due: Due, held_until_ms: int) -> FirePlan:
     """Record the times that a pause held, up to its last instant, if no fire follows."""
-    count = due.planned_count
     missed = missed_until(
         timing,
         decided_until_ms=due.decided_until_ms,
         until_ms=held_until_ms,
         reason=Reason.PAUSED,
-        planned_count=count,
+        planned_count=due.planned_count,
     )
     return FirePlan(
         due=due,
         fires=(),
         missed=() if missed is None else (missed,),
         decided_until_ms=held_until_ms,
-        planned_count=count,
-        next=next_fire(timing, held_until_ms, planned_count=count),
+        next=next_fire(timing, held_until_ms, planned_count=due.planned_count),
     )
 
 

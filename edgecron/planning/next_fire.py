@@ -202,7 +202,6 @@ class FirePlan(NamedTuple):
     fires: tuple[Fire, ...]
     missed: tuple[Missed, ...]
     decided_until_ms: int
-    planned_count: int
     next: NextFire | None
 
     @property

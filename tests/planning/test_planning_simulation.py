@@ -255,7 +255,7 @@ def count_started(timing: Timing, plan_ms: int, due_ms: int, *, until_ms: int) -
             plan_ms=plan.next.plan_ms,
             due_ms=plan.next.due_ms,
             decided_until_ms=plan.decided_until_ms,
-            planned_count=plan.planned_count,
+            planned_count=count,
         )
     return count
 
