@@ -2,14 +2,14 @@
 
     app              the ASGI application: checks, routes, and the threads of handlers
     routes           the handler of each method and path, and what it takes and gives
-    schedules        handlers of schedules: list, read, change, remove, run, pause, move, restore
+    schedules        handlers of schedules: list, read, change, remove, run, pause, move, restore;
+                     schedules, runs and fires as answers show them
     runs             handlers of runs, their output, why they ran, and fires to come; /healthz and
                      /metrics
     resources        the other resources, from the table in `client/resources.py`
     messages         requests, answers and errors as handlers see them, routes and operations
     request_checks   read a request, and check it against the schema of its route
     document_schema  the schema of a schedule as clients write it
-    answer_objects   schedules, runs and fires as answers show them
     openapi          the OpenAPI document of all routes, with the schemas of answers
     access           who can use the API: tokens, users of this machine, Host and Origin;
                      and how much requests and connections can take

@@ -30,8 +30,8 @@ from starlette.types import Receive, Scope, Send
 from edgecron.base.errors import DatabaseUnusable, EdgecronError
 from edgecron.client.record_forms import chunk_fields
 from edgecron.http.access import Limits
-from edgecron.http.answer_objects import shown_runs
 from edgecron.http.messages import error_answer, json_bytes, overloaded
+from edgecron.http.schedules import shown_runs
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.run import Execution
 

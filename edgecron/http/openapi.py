@@ -1,6 +1,6 @@
 """Write the OpenAPI document from the routes and schemas that requests are checked by.
 
-The schemas of answers are here, too: the fields of --json, as `answer_objects` makes them.
+The schemas of answers are here, too: the fields of --json, as `schedules` shows them.
 """
 
 from __future__ import annotations

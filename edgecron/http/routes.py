@@ -9,9 +9,18 @@ from edgecron.client.plain_forms import INSTANT, Shape
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
 from edgecron.http import runs, schedules
-from edgecron.http.answer_objects import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH
 from edgecron.http.document_schema import DOCUMENT, NAME, NAMED_DOCUMENT, PATCH
-from edgecron.http.messages import JSON, MERGE_PATCH, Handler, Operation, Parameter, Route
+from edgecron.http.messages import (
+    IDEMPOTENCY_KEY,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    JSON,
+    MERGE_PATCH,
+    Handler,
+    Operation,
+    Parameter,
+    Route,
+)
 from edgecron.http.request_checks import RUN_ID, SWITCH
 from edgecron.http.resources import camel
 from edgecron.model.choices import Cause, Status

@@ -17,10 +17,9 @@ from edgecron.client.metrics import exposition, stats_objects
 from edgecron.client.record_forms import chunk_fields
 from edgecron.client.why import answer_now, answer_object, answer_run, answer_time, say_run
 from edgecron.formats.value_texts import read_time
-from edgecron.http.answer_objects import shown_fires, shown_runs, zone_of
 from edgecron.http.client_threads import need_database
 from edgecron.http.messages import Answer, ApiRequest, json_answer
-from edgecron.http.schedules import next_page, paged
+from edgecron.http.schedules import next_page, paged, shown_fires, shown_runs, zone_of
 from edgecron.model.choices import ACTIVE, Cause, Status
 from edgecron.model.filters import parse_filter
 from edgecron.model.listing import RunChoice

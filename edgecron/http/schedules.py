@@ -1,35 +1,32 @@
-"""Handlers of schedules: list, read, make, change, remove, run, pause, move, restore."""
+"""Handlers of schedules: list, read, make, change, remove, run, pause, move, restore.
+
+With them what answers show of schedules, runs and fires.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from edgecron.base.errors import AlreadyExists, Conflict, Unreadable
+from edgecron.base.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unreadable
 from edgecron.base.units import parse_instant
 from edgecron.base.values import replace
 from edgecron.base.zones import check_zone
 from edgecron.client.plain_forms import INSTANT, Shape
+from edgecron.client.record_forms import run_fields
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
 from edgecron.client.schedule_forms import plain_text, schedule_fields
 from edgecron.formats.document_plan import Action, Step, Wanted, compare_one, refuse
 from edgecron.formats.document_schedule import read_table
+from edgecron.formats.document_writing import schedule_table
 from edgecron.formats.option_texts import read_run_options
 from edgecron.formats.value_texts import read_time
-from edgecron.http.answer_objects import (
-    Conditions,
-    document_of,
-    find_key,
-    is_known,
-    listed_schedule,
-    read_conditions,
-    revision_of,
-    schedule_answer,
-    shown_runs,
-)
 from edgecron.http.document_schema import (
     DEFAULT_ZONE,
     DOCUMENT,
@@ -38,19 +35,34 @@ from edgecron.http.document_schema import (
     ZONE_OR_NULL,
     duration,
 )
-from edgecron.http.messages import Answer, ApiRequest, json_answer
+from edgecron.http.messages import (
+    Answer,
+    ApiRequest,
+    Conditions,
+    find_key,
+    is_known,
+    json_answer,
+    json_bytes,
+    read_conditions,
+    revision_of,
+    tag_of,
+)
 from edgecron.model.listing import Choice
+from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.views.acts import kept_words
+from edgecron.views.json_objects import fire_object, schedule_object
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.model.schedule import Schedule
+    from edgecron.model.run import Execution
+    from edgecron.planning.forecast import UpcomingFire
 
 
 S = TypeVar("S", "Schedule", "Schedule | None")
 ORIGIN = "http"
 _TRIES = 5
 _LIMIT = 100
+_UPCOMING = 5
 
 
 def list_schedules(client: Client, request: ApiRequest) -> Answer:
@@ -357,3 +369,81 @@ def _time(client: Client, said: dict[str, Any], key: str) -> datetime:
 def _zone(said: dict[str, Any]) -> str:
     """Return the zone of a request's times."""
     return said.get("timezone") or DEFAULT_ZONE
+
+
+# What answers show of schedules, runs and fires.
+
+
+def zone_of(spec: ScheduleSpec) -> str:
+    """Return the zone of a schedule's times."""
+    return spec.timezone or DEFAULT_ZONE
+
+
+def listed_schedule(schedule: Schedule) -> dict[str, Any]:
+    """Return a schedule as lists show it."""
+    return schedule_object(schedule) | {"timezone": zone_of(schedule.spec)}
+
+
+def shown_schedule(client: Client, schedule: Schedule) -> dict[str, Any]:
+    """Return all about a schedule, with the document that PUT takes."""
+    fires: list[UpcomingFire] = []
+    with suppress(InvalidInput, NotFound):  # Its trigger_error says what can't be read.
+        fires += islice(client.next_fires(schedule.name), _UPCOMING)
+    zone = zone_of(schedule.spec)
+    return schedule_fields(schedule) | {
+        "upcoming": [fire_object(fire) | {"timezone": zone} for fire in fires],
+        "document": document_of(schedule),
+    }
+
+
+def document_of(schedule: Schedule) -> dict[str, Any]:
+    """Return a schedule as PUT takes it: with its time zone, and its payload as JSON."""
+    document = schedule_table(schedule) | {"timezone": zone_of(schedule.spec)}
+    if schedule.spec.job.payload is not None:
+        document["payload"] = payload_value(schedule.spec.job.payload)
+    return document
+
+
+def payload_value(text: str | None) -> Any:
+    """Return the JSON value of a payload, or a text that is not JSON: only SQL can write it."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def schedule_answer(
+    client: Client, schedule: Schedule, *, status: int = 200, location: str | None = None
+) -> Answer:
+    """Return the answer that shows a schedule, with its ETag."""
+    shown = shown_schedule(client, schedule)
+    headers = {"etag": tag_of(schedule, json_bytes(shown))}
+    if location is not None:
+        headers["location"] = location
+    return json_answer(shown, status=status, headers=headers)
+
+
+def shown_runs(client: Client, runs: Iterable[Execution]) -> list[dict[str, Any]]:
+    """Return runs as lists show them."""
+    zones: dict[tuple[int, int], str | None] = {}
+    shown = []
+    for run in runs:
+        key = (run.schedule_id, run.revision)
+        if key not in zones:
+            spec = client.spec_of(run)
+            zones[key] = None if spec is None else zone_of(spec)
+        shown.append(run_fields(run) | {"timezone": zones[key]})
+    return shown
+
+
+def shown_fires(client: Client, fires: Sequence[UpcomingFire]) -> list[dict[str, Any]]:
+    """Return fires to come, as lists show them."""
+    zones: dict[str, str | None] = {}
+    for fire in fires:
+        if fire.schedule not in zones:
+            zones[fire.schedule] = None
+            with suppress(NotFound):  # The schedule was removed since.
+                zones[fire.schedule] = zone_of(client.schedule(fire.schedule).spec)
+    return [fire_object(fire) | {"timezone": zones[fire.schedule]} for fire in fires]
