@@ -14,8 +14,7 @@
     lanes.py            the timeline: schedules as lanes of runs
     schedule_list.py upcoming_list.py run_list.py   what the three lists show
     machine_screen.py   the machine's other schedules
-    notice_screen.py    notices and whether they were sent
-    engine_screen.py    engines and their machines
+    fact_screens.py     notices and whether they were sent; engines and their machines
     failure_screen.py   failures by schedule and error, until a person acknowledges them
     graph_screen.py     what a schedule waits for, and what waits for it
     week_view.py        how busy the coming week is

@@ -193,7 +193,7 @@ class StartScreen(EditScreen[ScreenResultType]):
 
     def action_notices(self) -> None:
         # Loaded when needed: most people have no rules of notices.
-        from edgecron.tui.notice_screen import NoticeScreen
+        from edgecron.tui.fact_screens import NoticeScreen
 
         self.app.push_screen(NoticeScreen())
 

@@ -323,7 +323,7 @@ class Dashboard(DatabaseApp):
     def action_engines(self) -> None:
         """Show the engines and their machines."""
         # Loaded when needed: most people have one engine.
-        from edgecron.tui.engine_screen import EngineScreen
+        from edgecron.tui.fact_screens import EngineScreen
 
         if not isinstance(self.screen, EngineScreen):
             self.push_screen(EngineScreen())
