@@ -204,7 +204,8 @@ def _refuse_packaged(bundle: Bundle) -> None:
     if is_packaged:
         place = bundle.file or bundle.folder
         raise NotSupported(
-            f"{place} belongs to the package edgecron", hint="apt-get remove edgecron"
+            f"{place} belongs to the package edgecron",
+            hint="on Debian: apt-get remove edgecron; on Arch: pacman -R edgecron-bin",
         )
 
 

@@ -1,5 +1,5 @@
-# A formula for a tap of our own. The libraries are those of packaging/locks/runtime.txt, by their hashes. ruby and rubocop
-# have read it, and its commands of pip were run; Homebrew itself never installed it.
+# A formula for a tap of our own. The libraries are those of packaging/locks/runtime.txt, by their hashes.
+# ruby and rubocop have read it, and its commands of pip were run; Homebrew itself never installed it.
 class Edgecron < Formula
   include Language::Python::Virtualenv
 

@@ -330,7 +330,7 @@ static int start_installed(const struct bundle *bundle, char **argv) {
     const char *fault = find_fault();
     if (fault != NULL) return refuse_system(fault);
     fprintf(stderr, "edgecron: %s can't be started: %s\n", bundle->list, strerror(error));
-    fprintf(stderr, "edgecron: install the package again: apt-get install --reinstall edgecron\n");
+    fprintf(stderr, "edgecron: install the package again; on Debian: apt-get install --reinstall edgecron\n");
     return FAILED;
 }
 
