@@ -19,7 +19,6 @@ HTTP_PLACE = "127.0.0.1:8745"  # where an engine serves the HTTP API by default
 _STATE_SUFFIX = ".state"
 _ADOPTIONS_SUFFIX = ".adopted.json"
 _MAC_FOLDER = "Library/Application Support"
-_SERVER_SCHEMES = ("postgresql://", "postgres://")
 # The last @ before the options ends the user and the password, even if the password has a @ too.
 _SERVER = re.compile(r"(postgres(?:ql)?://)(?:([^?]*)@)?([^@?]*)(?:\?(.*))?")
 # A ? in a password: what follows it would be shown as options.

@@ -23,7 +23,6 @@ class MeasuredSchedule(NamedTuple):
     cancelled: int
     interrupted: int
     skipped: int
-    last_run_ms: int | None
     last_success_ms: int | None
     next_run_ms: int | None
     is_broken: bool
