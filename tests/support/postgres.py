@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from time import monotonic
 from typing import cast
 
 import psycopg
@@ -56,31 +57,42 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server, also after `kill`."""
-        log, options = (
-            f"{self.folder}/log",
-            f"-k {self.folder} -c listen_addresses={self._listen} {self._options}",
-        )
-        self._run("pg_ctl", "-w", "-l", log, "-o", options, "start")
+        options = f"-k {self.folder} -c listen_addresses={self._listen} {self._options}"
+        command = self._command("postgres", *options.split())
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+        until_s = monotonic() + 60
+        while not self._is_ready():
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            assert monotonic() < until_s, "the server is not ready after a minute"
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.02)
         self._connection = psycopg.connect(self.url("postgres"), autocommit=True)
 
     def start_again(self) -> None:
         """Start the server if it has stopped."""
-        try:
-            self._run("pg_ctl", "status")
-        except subprocess.CalledProcessError:
+        if self._process.poll() is not None:
             self._connection.close()
             self.start()
+
+    def _is_ready(self) -> bool:
+        try:
+            found = (self.folder / "data" / "postmaster.pid").read_text().split()
+        except FileNotFoundError:
+            return False
+        return found[:1] == [str(self._process.pid)] and "ready" in found
 
     def kill(self) -> None:
         """Kill all processes of the server with SIGKILL."""
         self._connection.close()
-        main = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        main = self._process.pid
         children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
         for pid in (main, *map(int, children)):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for pid in (main, *map(int, children)):
+        for pid in map(int, children):
             wait_for_end(pid)
+        self._process.wait(10)
         # In a container, perhaps no process reads its end, and its id still seems to be in use.
         for name in ("data/postmaster.pid", ".s.PGSQL.5432.lock"):
             (self.folder / name).unlink()
@@ -140,10 +152,14 @@ class PostgresServer:
     def close(self) -> None:
         self._connection.close()
         self._run("pg_ctl", "-w", "-m", "immediate", "stop")
+        self._process.wait(10)
+
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        command = [str(self.programs / program), "-D", f"{self.folder}/data", *arguments]
+        return [*self._within, *as_postgres(command)]
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [str(self.programs / program), "-D", f"{self.folder}/data", *arguments]
-        command = [*self._within, *as_postgres(command)]
+        command = self._command(program, *arguments)
         subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, timeout=60)
 
     @contextmanager
@@ -180,10 +196,12 @@ class PostgresServer:
 
 
 def as_postgres(command: list[str]) -> list[str]:
-    """A command that runs as the user postgres: programs of PostgreSQL refuse to run as root."""
-    if os.geteuid() != 0:
-        return command
-    return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
+    """A command that runs as the user postgres: programs of PostgreSQL refuse to run as root.
+
+    It ends with the process that starts it, however that ends.
+    """
+    user = ["--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+    return ["setpriv", "--pdeathsig=INT", *user, *command]
 
 
 def wait_for_end(pid: int) -> None:
