@@ -28,11 +28,12 @@ from edgecron.client.engine_health import EngineHealth, EngineState, find_holder
 from edgecron.client.engine_words import absence_words, missing_words, remedy
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.engine.state_folder import find_machine
-from edgecron.model.choices import COMMAND_QUEUE, Status
+from edgecron.model.choices import COMMAND_QUEUE, DAY_MS, Status
 from edgecron.model.engine import base_of
 from edgecron.model.schedule import Schedule
 from edgecron.planning.corrections import ClockState, resolve_margin_ms
 from edgecron.store.contract import RunningRow
+from edgecron.store.sql.machine_scopes import find_absent_machines
 from edgecron.supervisor.control import Control
 from edgecron.supervisor.runner import THREADS
 from edgecron.supervisor.state_files import lock_path
@@ -127,6 +128,7 @@ def _checks(
         lambda: doctor_schedules.check_health(client, command=command),
         lambda: check_clock(client, command=command),
         lambda: check_engines(client, states(), schedules()[0], command=command),
+        lambda: check_machines(client, command=command),
         lambda: check_zones(states(), command=command),
         lambda: check_pace(client, command=command),
         lambda: doctor_schedules.check_notices(client, command=command),
@@ -162,6 +164,7 @@ def check_moves(database: Path, *, command: Callable[[str], str]) -> list[Findin
 
 Command = Callable[[str], str]
 _MOST_NAMED = 5
+_AWAY_DAYS = 30
 _ANSWER_S = 2.0  # a healthy supervisor answers within milliseconds
 
 
@@ -197,6 +200,20 @@ def check_engines(
     found = found or [well("engines", "no engine is running, and there is nothing to run")]
     return found + [
         _absent(client, schedules, command=command) for _, schedules in sorted(absent.items())
+    ]
+
+
+def check_machines(client: Client, *, command: Command) -> list[Finding]:
+    """Check that each machine of schedules with `--on each` still comes."""
+    since_ms = client.clock.now_ms() - _AWAY_DAYS * DAY_MS
+    return [
+        warning(
+            "engines",
+            f"{machine} has had no engine for {_AWAY_DAYS} days, and still gets runs of"
+            f" {count_words(count, 'schedule')} with --on each",
+            hint=f"if it does not come back: {command(f'engine forget {machine}')}",
+        )
+        for machine, count in find_absent_machines(client.store, since_ms=since_ms)
     ]
 
 

@@ -265,6 +265,32 @@ def test_doctor_finds_nothing_wrong_with_a_run_of_another_machine(
     assert "are gone" not in said.out
 
 
+def test_doctor_names_a_machine_that_has_been_away_for_long(edgecron: Edgecron, url: str) -> None:
+    edgecron("add", "scan", "--every", "1h", "--on", "each", "--", "true")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE edgecron.schedule_scopes SET scope_kind = 'machine', scope_id = 'web1'"
+        )
+        connection.execute(
+            """INSERT INTO edgecron.engines (key, pid, boot_id, queues, former_queues, version,
+                   started_at, machine, stopped_at)
+               SELECT 'k', 7, 'b', '[]', '["command", "command on web1"]', '1', now, 'web1/1',
+                   now - 29 * 86400000::bigint
+               FROM (SELECT edgecron.server_ms() AS now) AS clock"""
+        )
+        lately = edgecron("doctor").out
+        connection.execute("UPDATE edgecron.engines SET stopped_at = stopped_at - 86400000")
+        long_ago = edgecron("doctor").out
+    edgecron("engine", "forget", "web1")
+
+    assert "no engine for 30 days" not in lately
+    assert (
+        "web1 has had no engine for 30 days, and still gets runs of 1 schedule with --on each"
+    ) in " ".join(long_ago.split())
+    assert "edgecron engine forget web1" in long_ago
+    assert "web1" not in edgecron("doctor").out
+
+
 def test_a_role_that_can_make_no_tables_is_told_what_to_grant(edgecron: Edgecron, url: str) -> None:
     import psycopg  # an extra
 

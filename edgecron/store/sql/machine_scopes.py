@@ -61,6 +61,28 @@ def join_machine(database: Connection, queues: tuple[str, ...], machine: str) ->
             )
 
 
+def find_absent_machines(database: Connection, *, since_ms: int) -> list[tuple[str, int]]:
+    """Find machines without an engine since then, and how many schedules with `on = each` each has.
+
+    A machine whose engine claimed a run since then counts as present: old engines are forgotten.
+    """
+    rows = database.rows(
+        """SELECT c.scope_id, count(*) FROM schedule_scopes AS c
+           JOIN schedules AS s ON s.id = c.schedule_id
+           WHERE c.scope_kind = :kind AND s.placed_on = :on AND s.deleted_at IS NULL
+               AND NOT EXISTS (SELECT 1 FROM engines AS n
+                   WHERE coalesce(n.former_queues, n.queues) LIKE '% on ' || c.scope_id || '"%'
+                       AND coalesce(n.stopped_at, :since) >= :since)
+               AND NOT EXISTS (SELECT 1 FROM executions AS e
+                   WHERE e.schedule_id = c.schedule_id AND e.scope_kind = c.scope_kind
+                       AND e.scope_id = c.scope_id AND e.plan_at >= :since
+                       AND e.claimed_at IS NOT NULL)
+           GROUP BY c.scope_id ORDER BY c.scope_id""",
+        {"kind": MACHINE, "on": EACH, "since": since_ms},
+    )
+    return [(str(machine), int(count)) for machine, count in rows]
+
+
 def forget_machine(database: Connection, machine: str, *, now_ms: int) -> int:
     """Remove a machine from schedules with `on = each`, and cancel its queued runs of them.
 
