@@ -92,6 +92,16 @@ def test_the_index_takes_wheel_and_archive(wheel: Path, archive: Path) -> None:
     assert judged.stdout.count("PASSED") == 2
 
 
+def test_older_tools_of_the_index_can_read_the_metadata(wheel: Path, archive: Path) -> None:
+    """twine 6.2 refuses metadata 2.5, which hatchling writes by default."""
+    with tarfile.open(archive) as members:
+        of_archive = members.extractfile(f"{NAME}/PKG-INFO")
+        assert of_archive is not None
+        texts = [of_archive.read(), zipfile.ZipFile(wheel).read(f"{NAME}.dist-info/METADATA")]
+
+    assert [text.partition(b"\n")[0] for text in texts] == [b"Metadata-Version: 2.4"] * 2
+
+
 def test_nothing_in_wheel_or_archive_is_set_user_id(wheel: Path, archive: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         modes = {entry.filename: entry.external_attr >> 16 for entry in opened.infolist()}
