@@ -20,17 +20,16 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import NotFound, UsageError
 from edgecron.cli.history import add_time_arguments, read_times, say_removed
 from edgecron.cli.parser import Parser
-from edgecron.cli.run_output import (
-    OF_BOTH,
-    Printer,
-    chunk_objects,
-    last_lines,
-    only,
-    pieces_of,
-)
+from edgecron.cli.run_output import OF_BOTH, Printer, chunk_objects, last_lines, only, pieces_of
 from edgecron.cli.session import Session
-from edgecron.client.engine_words import follow_words, stalled_engine_words
-from edgecron.client.sentences import end_words, prints_elsewhere, queued_words, state_words
+from edgecron.client.sentences import (
+    end_words,
+    follow_words,
+    prints_elsewhere,
+    queued_words,
+    stalled_engine_words,
+    state_words,
+)
 from edgecron.formats.value_texts import hint_for_word, read_count, read_run_number
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.listing import RunChoice

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import DatabaseBusy, EdgecronError, NotSupported, ServerLost
 from edgecron.cli.engine_hosting import open_host
 from edgecron.cli.session import Session
-from edgecron.client.engine_words import (
+from edgecron.client.sentences import (
     absence_words,
+    end_words,
+    find_active,
     follow_words,
     missing_words,
+    queued_words,
     remedy,
     stalled_engine_words,
 )
-from edgecron.client.sentences import end_words, find_active, queued_words
 from edgecron.engine.presence import EngineSettings
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status, WaitsFor
 from edgecron.model.engine import ANYWHERE

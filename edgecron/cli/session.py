@@ -392,7 +392,7 @@ class Session(Output):
 
         Without a schedule, warn as for one of commands that any machine runs.
         """
-        from edgecron.client.engine_words import (
+        from edgecron.client.sentences import (
             absence_advice,
             find_living,
             missing_advice,

@@ -14,7 +14,7 @@ from edgecron.cli.output import paint
 from edgecron.cli.parser import Parser
 from edgecron.cli.plans import put_lines
 from edgecron.cli.session import Session
-from edgecron.client.sentences import prospect_lines, trigger_lines
+from edgecron.client.why import prospect_lines, trigger_lines
 from edgecron.formats.option_texts import is_secret
 from edgecron.formats.value_texts import read_count, read_run_number
 from edgecron.model.schedule import MOST_CHANGES, Act

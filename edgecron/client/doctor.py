@@ -25,7 +25,7 @@ from edgecron.base.values import dataclass
 from edgecron.client import Client, doctor_machine, doctor_schedules
 from edgecron.client.doctor_machine import CheckStatus, Finding, problem, warning, well
 from edgecron.client.engine_health import EngineHealth, EngineState, find_holder
-from edgecron.client.engine_words import absence_words, missing_words, remedy
+from edgecron.client.sentences import absence_words, missing_words, remedy
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.engine.state_folder import find_machine
 from edgecron.model.choices import COMMAND_QUEUE, DAY_MS, Status

@@ -15,7 +15,7 @@ from edgecron.base.errors import EdgecronError, NotSupported
 from edgecron.base.paths import ServerUrl
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple, dataclass
-from edgecron.client.engine_words import find_living
+from edgecron.client.sentences import find_living
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind, Reason, Status
 from edgecron.model.engine import EACH
 from edgecron.model.job import Job

@@ -1,192 +1,161 @@
-"""Say in sentences what comes next, why a time has no run, and how a run ended.
+"""Say in sentences what holds runs up: their engines, an earlier run, or a condition.
 
 These sentences ask the database for more. Sentences that need no database are in `views`.
 """
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, Protocol
 
-from edgecron.base.errors import InvalidInput, NotFound
-from edgecron.base.units import from_ms, to_ms
-from edgecron.base.window_texts import split_once_in
-from edgecron.client.engine_words import (
-    FrontEnd,
-    absence_advice,
-    absence_words,
-    find_living,
-    find_place,
-    missing_advice,
-    stalled_words,
-)
+from edgecron.base.errors import NotFound
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Status
 from edgecron.model.conditions import read_condition
-from edgecron.model.listing import ACTIVE_RUNS, Idle, standing_of, upstreams
+from edgecron.model.engine import base_of
+from edgecron.model.listing import ACTIVE_RUNS
 from edgecron.supervisor.runner import THREADS
-from edgecron.triggers import describe
-from edgecron.views.json_objects import MASK
-from edgecron.views.outlook import Explanation, Verdict
 from edgecron.views.phrases import (
-    disk_words,
     due_words,
-    excluded_words,
     failure_words,
-    is_overdue,
-    moved_words,
-    next_words,
+    no_engine_words,
+    place_words,
+    runner_words,
+    start_words,
     status_words,
     waiting_words,
-    windows_words,
 )
 from edgecron.views.run_words import no_output_words
-from edgecron.views.schedule_words import active_lines, pause_lines, present_lines, waits_words
-from edgecron.views.times import (
-    clock_set_words,
-    distance,
-    full_time,
-    local_time,
-    near_time,
-    short_duration,
-)
+from edgecron.views.schedule_words import removal_words, waits_words
+from edgecron.views.times import distance, near_time, short_duration
 
 if TYPE_CHECKING:
+    from edgecron.client.engine_health import EngineState
     from edgecron.client.protocol import Client
     from edgecron.model.run import Execution
     from edgecron.model.schedule import Schedule
-    from edgecron.views.outlook import ActiveRun, Outlook
+    from edgecron.views.outlook import ActiveRun
 
 
-def prospect_lines(
-    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime, mask: str | None = None
-) -> list[tuple[str, str]]:
-    """Return (label, text): what comes next, is active, would a run now do, and did not run.
+class FrontEnd(Protocol):
+    """The command line or dashboard for which sentences are made."""
 
-    `mask` replaces payloads.
+    def client(self) -> Client:
+        """Return the open database."""
+
+    def command(self, words: str) -> str:
+        """Return an edgecron command for a person to copy, with this database."""
+
+
+def absence_words(
+    client: Client, schedule: Schedule, *, them: str = "it", since: str | None = None
+) -> str:
+    """Say that no working engine takes a schedule.
+
+    `the program 'app' is not running and will run it when it starts`. `them` names the schedule,
+    `since` the time at which it vanished.
     """
-    lines = _next_lines(front, outlook, zone=zone, now=now)
-    lines += [("note", text) for text in outlook.changes]
-    doctor = front.command("doctor")
-    return lines + present_lines(outlook, doctor=doctor, zone=zone, now=now, mask=mask)
+    queue = schedule.spec.placed_queue
+    if base_of(queue) == COMMAND_QUEUE:
+        return missing_words(client.engines(), queue)
+    runner = runner_words(queue)
+    if schedule.vanished_at is not None and since is not None:
+        return f"{runner} has not declared {them} since {since}, so nothing runs {them}"
+    if schedule.vanished_at is not None:
+        return f"{runner} no longer declares {them}, so nothing runs {them}"
+    if client.has_engine(queue):
+        return f"{runner} is running a version that does not declare {them}"
+    return f"{runner} is not running and will run {them} when it starts"
 
 
-def prospect_sentences(
-    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
-) -> list[str]:
-    """Return sentences: no engine runs it, if so; what is active; and what comes next."""
-    lines = active_lines(outlook, zone=zone, now=now, mask=MASK)
-    if outlook.upcoming:
-        lines += pause_lines(outlook, zone=zone, now=now)
-        fire = outlook.upcoming[0]
-        time = full_time(fire.due_at, outlook.schedule.spec.timezone, zone=zone)
-        by = "" if fire.source is None else f", by {fire.source!r}"
-        moved = ""
-        if fire.is_moved:
-            moved = f", {moved_words(fire, zone=zone, now=now)}"
-        far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
-        label = "overdue since" if is_overdue(fire.due_at, now) else "next"
-        lines.append((label, f"{time} ({far}){by}{moved}"))
-        lines += [("note", text) for text in outlook.changes]
-    elif outlook.idle is not Idle.VANISHED:
-        lines += _next_lines(front, outlook, zone=zone, now=now)
-    sentences = [f"{label}: {text}".removeprefix(": ") for label, text in lines]
-    if outlook.idle is Idle.VANISHED:
-        sentences.insert(0, absence_advice(front, outlook.schedule, zone=zone, now=now))
-    if outlook.upcoming and not outlook.has_engine:
-        sentences.append(absence_advice(front, outlook.schedule, zone=zone, now=now))
-    if outlook.upcoming and is_overdue(outlook.upcoming[0].due_at, now):
-        full = front.client().disk_problem()
-        if full is not None:
-            sentences.append(disk_words(full))
-    clock = front.client().clock_state()
-    if clock.set_at_ms is not None and clock.set_by_ms is not None:
-        set_at = from_ms(clock.set_at_ms)
-        words = clock_set_words(set_at, clock.set_by_ms, zone=zone, now=now)
-        is_past = now >= set_at - timedelta(milliseconds=min(0, clock.set_by_ms))
-        if words is not None and not is_past:
-            sentences.append(f"this machine's clock {words}")
-    if not outlook.is_clock_trusted:
-        sentences.append(f"this machine's clock can't be trusted; see {front.command('doctor')}")
-    return [f"{line[:1].upper()}{line[1:].rstrip()}." for line in sentences]
+def absence_advice(front: FrontEnd, schedule: Schedule, *, zone: tzinfo, now: datetime) -> str:
+    """Say that no working engine takes a schedule, since when, and what to do."""
+    since = None
+    if schedule.vanished_at is not None:
+        time = near_time(schedule.vanished_at, zone=zone, now=now)
+        since = f"{time} ({distance(schedule.vanished_at, now)})"
+    if schedule.spec.queue == COMMAND_QUEUE:
+        return missing_advice(front, schedule.spec.placed_queue)
+    words = absence_words(front.client(), schedule, since=since)
+    if schedule.vanished_at is not None:
+        return f"{words}; {removal_words(schedule.name, command=front.command)}"
+    return words
 
 
-def _next_lines(
-    front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime
-) -> list[tuple[str, str]]:
-    schedule = outlook.schedule
-    lines = pause_lines(outlook, zone=zone, now=now)
-    before = None
-    excluded = list(outlook.excluded)
-    for fire in outlook.upcoming:
-        while excluded and excluded[0].from_ms < to_ms(fire.plan_at):
-            words = excluded_words(excluded.pop(0), schedule.spec.timezone, zone=zone)
-            lines.append(("" if before == "excluded" else "excluded", words))
-            before = "excluded"
-        time = full_time(fire.due_at, schedule.spec.timezone, zone=zone)
-        label = "overdue" if is_overdue(fire.due_at, now) else "next"
-        far = distance(fire.due_at, now, is_clock_trusted=outlook.is_clock_trusted)
-        shown = f"{time}  {far}  {fire.source or ''}".rstrip()
-        if fire.is_moved:
-            shown += f"  {moved_words(fire, zone=zone, now=now)}"
-        lines.append(("" if label == before else label, shown))
-        before = label
-    for one in excluded:
-        words = excluded_words(one, schedule.spec.timezone, zone=zone)
-        lines.append(("" if before == "excluded" else "excluded", words))
-        before = "excluded"
-    if not outlook.upcoming:
-        lines.append(("next", idle_sentence(front, outlook, zone=zone, now=now)))
-    return lines
+def missing_advice(front: FrontEnd, queue: str) -> str:
+    """Say that no engine takes a queue of commands, and what to do."""
+    states = front.client().engines()
+    return f"{missing_words(states, queue)}; {remedy(states, queue, command=front.command)}"
 
 
-def idle_sentence(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
-    """Say why no fire is to come, and what to do about it."""
-    schedule = outlook.schedule
-    spec, name = schedule.spec, schedule.name
-    if outlook.idle is None:
-        if schedule.paused_until is not None and schedule.next_run_at is not None:
-            end = near_time(schedule.paused_until, zone=zone, now=now)
-            return f"none: no time follows the pause, which ends at {end}"
-        return "unknown: the triggers can't be read"
-    ends = [text for text in spec.triggers if text.endswith(" after end")]
-    words = {
-        Idle.VANISHED: f"none: {absence_advice(front, schedule, zone=zone, now=now)}",
-        Idle.BROKEN: f"none: broken: {schedule.trigger_error}",
-        Idle.PAUSED: f"none: paused; resume it: {front.command(f'resume {name}')}",
-        Idle.MAX_RUNS: (f"none: --max-runs {spec.max_runs} is reached"),
-        Idle.ENDED: f"none: it has no more times before --until {_until(outlook, zone)}",
-        Idle.OWN_END: f"none yet: {' or '.join(ends)} of the active run",
-        Idle.UPSTREAM: f"{_upstream_words(front, outlook, zone=zone, now=now)}",
-        Idle.BOOT: "when the machine boots",
-        Idle.DEMAND: f"on demand: {front.command(f'run {name}')}",
-        Idle.DONE: "none: its triggers have no more times",
-        Idle.EXCLUDED: "none: its windows exclude the rest of its times",
-        Idle.NO_NEXT: "missing; an engine will compute it",
-    }
-    return words.get(outlook.idle, outlook.idle)
+def missing_words(states: Sequence[EngineState], queue: str) -> str:
+    """Say why no engine takes a queue of commands: no engine is running, or it is drained."""
+    drained = _find_drained(states, queue)
+    return no_engine_words(queue) if drained is None else f"the engine of {drained} is drained"
 
 
-def _until(outlook: Outlook, zone: tzinfo) -> str:
-    until = outlook.schedule.spec.until_at
-    return local_time(until, zone=zone, absent="")
+def remedy(states: Sequence[EngineState], queue: str, *, command: Callable[[str], str]) -> str:
+    """Return what lets an engine take a queue of commands: a start, or the end of a drain."""
+    drained = _find_drained(states, queue)
+    if drained is not None:
+        return f"to undo: {command(f'engine resume {drained}')}"
+    return f"start one{place_words(queue)}: {command(start_words(queue))}"
 
 
-def _upstream_words(front: FrontEnd, outlook: Outlook, *, zone: tzinfo, now: datetime) -> str:
-    """Say which schedules it follows, and when they come next."""
-    words = []
-    for name in upstreams(standing_of(outlook.schedule)):
-        try:
-            upstream = front.client().schedule(name)
-        except NotFound:
-            words.append(f"none: {name}, which it follows, was removed")
-        else:
-            is_trusted = outlook.is_clock_trusted
-            standing = standing_of(upstream)
-            when = next_words(standing, zone=zone, now=now, is_clock_trusted=is_trusted)
-            words.append(
-                f"after {name} ({when if upstream.next_run_at is None else f'next {when}'})"
+def _find_drained(states: Sequence[EngineState], queue: str) -> str | None:
+    """Return the machine of a drained engine that would take a queue."""
+    for one in states:
+        info = one.info
+        if one.is_alive and info.drained_at is not None and queue in info.former_queues:
+            return info.name or str(info.pid)
+    return None
+
+
+def find_living(client: Client, schedule: Schedule | None) -> list[EngineState]:
+    """Return the living engines that take a schedule (None: a command), stalled ones included."""
+    queue = COMMAND_QUEUE if schedule is None else schedule.spec.placed_queue
+    offer = None if schedule is None else schedule.offer
+    return [one for one in client.engines() if one.is_alive and one.info.takes(queue, offer)]
+
+
+def stalled_words(states: Sequence[EngineState]) -> str:
+    """Say that all living engines are stalled."""
+    if len(states) == 1:
+        return f"the only engine, pid {states[0].info.pid}, is stalled: {states[0].why}"
+    pids = ", ".join(str(state.info.pid) for state in states)
+    return f"all {len(states)} engines are stalled (pids {pids})"
+
+
+def stalled_engine_words(front: FrontEnd, execution: Execution) -> str | None:
+    """Say that the engine of a run is stalled, so its end is not recorded; None if it is not."""
+    for state in front.client().engines():
+        if state.is_stalled and state.info.id == execution.engine_id:
+            return (
+                f"its engine, pid {state.info.pid}, is stalled: {state.why};"
+                f" the end is recorded when the engine continues; see: {front.command('doctor')}"
             )
-    return "; ".join(words)
+    return None
+
+
+def find_place(client: Client, execution: Execution) -> str | None:
+    """Find the machine that runs a running run; None if all engines run on this machine."""
+    if execution.status is not Status.RUNNING:
+        return None
+    infos = [state.info for state in client.engines()]
+    own = next((info for info in infos if info.id == execution.engine_id), None)
+    if own is None or own.host is None:
+        return None
+    is_here = {info.host for info in infos} == {os.uname().nodename}
+    return None if is_here else own.name
+
+
+def follow_words(client: Client, execution: Execution) -> str | None:
+    """Say where a running run is and when its output comes; None if all runs are here."""
+    place = find_place(client, execution)
+    if place is None or place == os.uname().nodename:
+        return None
+    return f"runs on {place}; its output comes about every second, or after its end"
 
 
 def find_active(client: Client, execution: Execution) -> ActiveRun | None:
@@ -196,92 +165,6 @@ def find_active(client: Client, execution: Execution) -> ActiveRun | None:
     except NotFound:
         return None  # Its schedule was removed meanwhile, and the run with it.
     return next((run for run in active if run.execution.id == execution.id), None)
-
-
-def verdict_sentences(
-    front: FrontEnd, found: Explanation, *, zone: tzinfo, now: datetime
-) -> list[str]:
-    """Say why a time has no run: what the time is for the schedule, and the times around it."""
-    schedule = found.schedule
-    name, spec = schedule.name, schedule.spec
-
-    def shown(instant: datetime | None) -> str:
-        return "" if instant is None else full_time(instant, spec.timezone, zone=zone)
-
-    time = shown(found.plan_at or found.at)
-    made = shown(schedule.created_at)
-    by = "" if found.source is None else f" by {found.source!r}"
-    is_window = found.source is not None and split_once_in(found.source) is not None
-    what = "the opening of one of its windows" if is_window else "one of its times"
-    moved = ""
-    if found.due_at is not None and found.due_at != found.plan_at:
-        moved = f", and start at {shown(found.due_at)}"
-    until = schedule.paused_until
-    if until is None or not schedule.enabled:
-        end = f"; resume it: {front.command(f'resume {name}')}"
-    else:
-        end = f" until {shown(until)}"
-    did = "was" if found.at <= now else "is"
-    words = {
-        Verdict.BROKEN: f"It {did} not run: the triggers can't be read:"
-        f" {schedule.trigger_error or 'the record of that time is damaged'}.",
-        Verdict.NOT_MADE: f"It did not run at {time}: the schedule was added later, at {made}.",
-        Verdict.NO_TIME: f"{time} {did} not one of its times.{_around(found, zone=zone)}",
-        Verdict.EXCLUDED: f"{time} {did} skipped: it lies outside the windows of the schedule"
-        f" ({windows_words(spec.policies)}).",
-        Verdict.TOO_EARLY: f"{time} is before --from {shown(spec.from_at)}.",
-        Verdict.ENDED: f"{time} is after --until {shown(spec.until_at)}.",
-        Verdict.USED_UP: f"--max-runs {spec.max_runs} {did} reached before {time}.",
-        Verdict.HELD: f"{time} {did} skipped: the schedule is paused{end}.",
-        Verdict.VANISHED: f"It {did} not run at {time}:"
-        f" {absence_advice(front, schedule, zone=zone, now=now)}.",
-        Verdict.COMING: f"It will run: {time} is {what}{by}{moved}.",
-        Verdict.DUE: f"{time} is {what}{by}{moved}; no engine decided it yet.",
-        Verdict.FORGOTTEN: f"Retention removed the record of {time}.",
-        Verdict.UNRECORDED: f"{time} is {what}{by}, but has no record: the"
-        " times were edited about then, or the history was removed.",
-    }
-    lines = [words.get(found.verdict, f"{time}: {found.verdict}.")]
-    if found.verdict in (Verdict.NO_TIME, Verdict.UNRECORDED) and (
-        found.words.revision != schedule.revision
-    ):
-        lines.append(
-            f"Revision {found.words.revision} of {shown(found.words.written_at)} applied then;"
-            f" the schedule is at revision {schedule.revision} now."
-        )
-    if found.verdict in (Verdict.DUE, Verdict.COMING):
-        lines += _engine_words(front, found, zone=zone, now=now)
-    return lines
-
-
-def _engine_words(front: FrontEnd, found: Explanation, *, zone: tzinfo, now: datetime) -> list[str]:
-    """Say which missing engine or untrusted clock holds a fire."""
-    client, schedule = front.client(), found.schedule
-    if not client.has_engine(schedule.spec.placed_queue, offer=schedule.offer):
-        return [_sentence(absence_advice(front, found.schedule, zone=zone, now=now))]
-    if not client.is_clock_trusted():
-        return [f"This machine's clock can't be trusted; see {front.command('doctor')}."]
-    return []
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."
-
-
-def _around(found: Explanation, *, zone: tzinfo) -> str:
-    timezone = found.schedule.spec.timezone
-    around = [
-        f"{word} is {full_time(instant, timezone, zone=zone)}"
-        for word, instant in (
-            ("the previous one", found.previous_at),
-            ("the next one", found.next_at),
-        )
-        if instant is not None
-    ]
-    if not around:
-        triggers = " and ".join(found.schedule.spec.triggers)
-        return f" It has no times of its own: it fires {triggers}."
-    return f" Of those, {' and '.join(around)}."
 
 
 def prints_elsewhere(execution: Execution) -> bool:
@@ -385,12 +268,3 @@ def _find_schedule(client: Client, name: str) -> Schedule | None:
         return client.schedule(name)
     except NotFound:
         return None  # It was removed meanwhile.
-
-
-def trigger_lines(client: Client, schedule: Schedule) -> list[tuple[str, str]]:
-    """Return (text, words) of each trigger; one entry with the reason if one can't be read."""
-    try:
-        triggers = client.triggers(schedule)
-    except InvalidInput as error:
-        return [(", ".join(schedule.spec.triggers), f"broken: {error}")]
-    return [(trigger.text, describe(trigger)) for trigger in triggers]

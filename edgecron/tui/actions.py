@@ -17,9 +17,8 @@ from edgecron.base.errors import (
     Unreadable,
 )
 from edgecron.base.values import NamedTuple
-from edgecron.client.engine_words import absence_words
 from edgecron.client.protocol import Client
-from edgecron.client.sentences import blocking_words
+from edgecron.client.sentences import absence_words, blocking_words
 from edgecron.model.choices import ACTIVE, COMMAND_QUEUE, Status
 from edgecron.model.listing import ACTIVE_RUNS
 from edgecron.model.run import Execution

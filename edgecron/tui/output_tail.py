@@ -58,7 +58,7 @@ def find_run(client: Client, name: str) -> Execution | None:
 def read_tail(client: Client, target: int | str, shown: Tail | None) -> Tail | None:
     """Read the output of a run, or of a schedule's run, after what is shown of that run."""
     # Loaded when needed: the first screen must not wait for it.
-    from edgecron.client.engine_words import find_place
+    from edgecron.client.sentences import find_place
 
     try:
         run = find_run(client, target) if isinstance(target, str) else client.execution(target)

@@ -8,9 +8,8 @@ from enum import Enum
 
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple, replace
-from edgecron.client.engine_words import find_place
 from edgecron.client.protocol import Client
-from edgecron.client.sentences import find_active
+from edgecron.client.sentences import find_active, find_place
 from edgecron.formats.option_texts import is_secret
 from edgecron.model.choices import JobKind, Reason, Status, WaitsFor
 from edgecron.model.run import Execution

@@ -11,7 +11,7 @@ import pytest
 
 from edgecron.base.units import from_ms
 from edgecron.cli.session import Session
-from edgecron.client.sentences import prospect_lines
+from edgecron.client.why import prospect_lines
 from edgecron.model.choices import MINUTE_MS, Overlap, WaitsFor
 from edgecron.model.listing import Idle
 from edgecron.model.options import Policies
