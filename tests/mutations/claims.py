@@ -93,8 +93,8 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="_advance_all",
-                old="state != [due.plan_ms, due.due_ms, due.revision]",
-                new="state[2:] != [due.revision]",
+                old="found.get((due.schedule_id, due.revision, due.plan_ms, due.due_ms))",
+                new="{key[:2]: fence for key, fence in found.items()}.get(due[:2])",
             ),
         ),
         hunt=Hunt(tests=(_CLAIMS,), says="test_the_second_engine_loses"),
@@ -106,8 +106,9 @@ ALL: tuple[Mutation, ...] = (
         edits=(
             Edit(
                 function="_advance_all",
-                old="state != [due.plan_ms, due.due_ms, due.revision]",
-                new="state[:2] != [due.plan_ms, due.due_ms]",
+                old="found.get((due.schedule_id, due.revision, due.plan_ms, due.due_ms))",
+                new="{(key[0], *key[2:]): fence for key, fence in found.items()}.get("
+                "(due.schedule_id, due.plan_ms, due.due_ms))",
             ),
         ),
         hunt=Hunt(tests=(_CLAIMS,), says="test_an_edit_between_look_and_claim_wins"),

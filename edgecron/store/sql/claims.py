@@ -161,9 +161,9 @@ def _advance_all(
     """
     # Not by `RETURNING`, which takes half as long again; the transaction has the lock.
     found = {
-        row[0]: row[1:]
+        row[:4]: row[4]
         for row in database.rows(
-            """SELECT s.id, s.next_plan_at, s.next_run_at, s.revision, max(s.fence, :now - 1) + 1
+            """SELECT s.id, s.revision, s.next_plan_at, s.next_run_at, max(s.fence, :now - 1) + 1
                FROM json_each(:ids) AS w CROSS JOIN schedules AS s
                    ON s.id = CAST(w.value AS BIGINT)
                WHERE s.enabled AND s.deleted_at IS NULL""",
@@ -175,11 +175,10 @@ def _advance_all(
     is_locked = int(database.was_locked)
     for one in decisions:
         due = one.plan.due
-        *state, fence = found.get(due.schedule_id, (None,))
-        if state != [due.plan_ms, due.due_ms, due.revision]:
-            continue
-        fences[due.schedule_id] = fence
-        advanced.append(_advance_columns(one, fence, now_ms=now_ms, is_locked=is_locked))
+        fence = found.get((due.schedule_id, due.revision, due.plan_ms, due.due_ms))
+        if fence is not None:
+            fences[due.schedule_id] = fence
+            advanced.append(_advance_columns(one, fence, now_ms=now_ms, is_locked=is_locked))
     database.change_many(
         """UPDATE schedules SET next_plan_at = :next_plan, next_run_at = :next_run,
                next_source = :next_source, decided_until = max(decided_until, :decided),

@@ -206,7 +206,7 @@ class RowBatch:
         own = [(*one.key, one.fence, tokens[place]) for place, one in rows]
         shared = self._columns(first, first_place, tokens)
         found = {
-            (row[0], row[1], row[2]): row[3]
+            row[:3]: row[3]
             for row in self._database.returning_all(
                 _INSERT_ALIKE, {**shared, "rows": json.dumps(own)}
             )
