@@ -61,8 +61,9 @@ def story(
         yield Story(tmp_path / "story.db")
         return
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    clock = ServerClock(START_MS)
-    stores = ServerStores(request.getfixturevalue("postgres").create_database(), clock=clock)
+    url = request.getfixturevalue("postgres").create_database()
+    clock = ServerClock(START_MS)  # after a skip without a server, nothing would close its file
+    stores = ServerStores(url, clock=clock)
     told = Story(tmp_path / "story.db", clock=clock, stores=stores)
     yield told
     told.client.close()
