@@ -47,8 +47,8 @@ _BESIDE_LANES = 7  # rows: signs, axis, legend, first sign in words, filter and 
 _NARROW = 50  # columns; below, the tabs replace the name of the program
 # The columns of each list, and what an empty one says.
 _LISTS = {
-    "timeline": (lanes.COLUMNS, "no schedules yet: press a to add one"),
-    "schedules": (schedule_list.COLUMNS, "no schedules yet: press a to add one"),
+    "timeline": (lanes.COLUMNS, "no schedules yet"),
+    "schedules": (schedule_list.COLUMNS, "no schedules yet"),
     "upcoming": (upcoming_list.COLUMNS, "no upcoming runs"),
     "runs": (run_list.COLUMNS, "no runs yet"),
 }
@@ -103,6 +103,9 @@ class HomeScreen(StartScreen[None]):
 
     def _make_pane(self, name: str) -> ListPane:
         columns, empty = _LISTS[name]
+        if isinstance(self._sources[name], schedule_list.ScheduleSource):
+            key = self.app.label("add")
+            empty += f": press {key} to add one" if key else ""
         if name == "timeline":
             return ListPane(
                 lanes.TimelineView(self.timeline, id=name, empty=empty),

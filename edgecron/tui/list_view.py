@@ -22,6 +22,15 @@ from edgecron.tui.text_line import Span, StyledWidget, first_of, last_of, pace_o
 from edgecron.views.phrases import display_width, fit
 
 _MARGIN = 1  # columns at each side of a line
+# Actions that move the cursor, that need the last line or all lines, and that need a line.
+_MOVES = frozenset({"up", "down", "page_up", "page_down", "top", "left", "right"})
+_OF_ALL = frozenset({"bottom", "mark_all", "mark_range"})
+_OF_LINE = frozenset(
+    {
+        *("open", "mark", "run", "pause", "resume", "reschedule", "cancel", "delete", "backfill"),
+        *("edit", "changes", "graph", "acknowledge"),
+    }
+)
 _MOST_STRIPS = 128  # drawn lines that are kept: while a list scrolls, most of them stay the same
 
 
@@ -88,7 +97,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._shares: tuple[int | None, list[int]] = None, []  # a width, and that of each column
         self._key: int | None = None
         self._wanted_key: int | None = None  # of the line to move the cursor to, once it is known
-        self._is_opening = False  # as soon as the line under the cursor is read
+        self._early: list[events.Key] = []  # keys for lines that are not read yet
         self._drawn: dict[int, Line | None] = {}  # by line of the screen
         self._drawn_at = 0  # the line of the screen where the cursor was drawn
         self._base = Style.null()
@@ -128,8 +137,8 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._note_key()
         self.refresh()
         self._want()
-        if self._is_opening:
-            self.action_open()
+        if self._early:
+            self.call_later(self._send_early)  # Behind later keys, which wait for these.
 
     def current(self) -> Line | None:
         """Return the line under the cursor; None if there is none or it is not read yet."""
@@ -286,8 +295,34 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     # Moving the cursor, and marking.
 
+    def on_key(self, event: events.Key) -> None:
+        """Keep keys typed ahead of the lines that they are for, in order."""
+        if self._must_wait(event.key):
+            event.stop()
+            event.prevent_default()
+            self._early.append(events.Key(event.key, event.character))
+
+    def _must_wait(self, key: str) -> bool:
+        count = self.source.count
+        has_lines = self._is_known or count > 0
+        is_line_read = not count or self.current() is not None
+        if has_lines and is_line_read and self.source.is_whole and not self._early:
+            return False
+        found = self.screen.active_bindings.get(key)
+        action = "" if found is None else found.binding.action
+        if self._early or not has_lines:
+            return action in _MOVES | _OF_ALL | _OF_LINE
+        return (action in _OF_ALL and not self.source.is_whole) or (
+            action in _OF_LINE and not is_line_read
+        )
+
+    def _send_early(self) -> None:
+        early, self._early = self._early, []
+        for key in early:
+            self._forward_event(key)
+
     def watch_cursor(self, old: int, new: int) -> None:
-        self._is_opening = False
+        self._early.clear()
         self._show_cursor()  # Scrolling redraws everything.
         self._note_key()
         self._mark_range()
@@ -306,7 +341,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self.refresh()
 
     def on_blur(self) -> None:
-        self._is_opening = False
+        self._early.clear()
         self.refresh()
 
     def _show_cursor(self) -> None:
@@ -335,9 +370,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self.cursor = self.source.count - 1
 
     def action_open(self) -> None:
-        is_read = self.current() is not None
-        self._is_opening = not is_read and (self.source.count > 0 or not self._is_known)
-        if is_read:
+        if self.current() is not None:
             self.post_message(self.Opened(self))
 
     def action_mark(self) -> None:

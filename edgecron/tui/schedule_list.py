@@ -114,7 +114,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
     def _begin(self, found: _Found) -> None:
         keys, lines = found
         if not self._is_begun and self.filter is None:
-            self.keys = keys
+            self.keys, self.is_whole = keys, len(lines) < self._first
             self._take(lines)
         self._is_begun = True
         if len(lines) == self._first:
@@ -132,7 +132,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
         def show(found: _Found) -> None:
             # Otherwise another order or filter is being read.
             if (sort, is_descending, wanted) == (self.sort, self.is_descending, self.filter):
-                self.keys, lines = found
+                (self.keys, lines), self.is_whole = found, True
                 self._take(lines)
 
         self._query.ask(find, show)

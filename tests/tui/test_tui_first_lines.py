@@ -135,6 +135,38 @@ def test_enter_before_the_first_answer_opens_the_line_that_comes(
     )
 
 
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (("1", "j", "j", "enter"), "schedule  copy-offsite"),
+        (("1", "G", "k", "enter"), "schedule  warm-cache"),
+        (("j", "space", "r"), "run 1682 of backup-photos"),
+        (("1", "j", "e"), "edit  backup-photos"),
+    ],
+)
+def test_keys_before_the_first_answer_are_for_the_lines_that_come(
+    scene: Scene, keys: tuple[str, ...], words: str
+) -> None:
+    may_open = Event()
+
+    def first_opened() -> AnyClient:
+        assert may_open.wait(BOUND_S)
+        return Client(scene.path, clock=scene.clock, must_exist=True)
+
+    async def story(seen: Seen) -> None:
+        await seen.pilot.press(*keys)
+        may_open.set()
+        await seen.settle()
+        assert words in seen.text()
+
+    look_at(
+        scene,
+        story,
+        is_readable=False,
+        machine=OwnMachine(scene.path, first_opened=first_opened),
+    )
+
+
 def test_a_screen_that_closes_meanwhile_adds_no_lists(scene: Scene) -> None:
     def first_opened() -> AnyClient:
         # Close the screen after the first lines, just before it adds the other lists.

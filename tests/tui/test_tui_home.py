@@ -14,6 +14,9 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
 from edgecron.base.units import to_ms
+from edgecron.client import Client
+from edgecron.tui.app import Appearance
+from edgecron.tui.keys import DEFAULT_LABELS
 from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LEAST_CONTRAST, contrast
 from edgecron.tui.themes import SHADES, TEXT_STYLES, THEMES
@@ -178,3 +181,18 @@ def test_every_screen_has_the_status_line(scene: Scene, keys: tuple[str, ...]) -
         assert seen.lines()[-2].startswith(" ● 1 engine   ! 1 overdue   1 running")
 
     look_at(scene, story, size=(80, 24))
+
+
+def test_lists_without_schedules_name_the_configured_key_that_adds_one(scene: Scene) -> None:
+    client = Client(scene.path, clock=scene.clock)
+    for schedule in client.schedules():
+        client.remove(schedule.name)
+    client.close()
+
+    async def story(seen: Seen) -> None:
+        assert "no schedules yet: press + to add one" in seen.text()
+        await seen.press("1")
+        assert "no schedules yet: press + to add one" in seen.text()
+
+    labels = {**DEFAULT_LABELS, "add": ("+",)}
+    look_at(scene, story, appearance=Appearance(labels=labels))

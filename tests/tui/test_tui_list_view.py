@@ -235,3 +235,20 @@ def test_a_line_that_reads_otherwise_by_now_is_drawn_anew_wherever_the_list_stan
             return [line.strip() for line in read_lines(app)]
 
     assert asyncio.run(story())[1:] == [f"now {n}" for n in range(1_000_000 - 10, 1_000_000)]
+
+
+def test_keys_for_the_end_of_a_list_wait_until_all_of_it_is_read() -> None:
+    source = Letters(range(10))
+    source.is_whole = False
+    app = Shown(source)
+
+    async def story() -> tuple[int, int]:
+        async with app.run_test(size=(60, 11)) as pilot:
+            await pilot.press("j", "G", "k")
+            early = app.view.cursor
+            source.keys, source.is_whole = list(range(100)), True
+            app.view.source_changed()
+            await pilot.pause()
+            return early, app.view.cursor
+
+    assert asyncio.run(story()) == (1, 98)
