@@ -149,7 +149,7 @@ class Schedules(OpenDatabase):
 
         within = Windows(matches.due_windows, (), (), local_zone_name())
         now_ms = self._clock.now_ms()
-        spans = within.open_spans(now_ms, until_ms=now_ms + _DUE_WITHIN_MS)
+        spans = tuple(within.open_spans(now_ms, until_ms=now_ms + _DUE_WITHIN_MS))
 
         def fires_of(schedule: Schedule) -> Iterator[UpcomingFire]:
             with suppress(InvalidInput):  # As in `_readable_fires_of`.

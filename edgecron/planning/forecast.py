@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import takewhile
@@ -72,7 +72,7 @@ def fires_of(schedule: Schedule, timing: Callable[[], Timing]) -> Iterator[Upcom
 
 
 def fires_within(
-    schedule: Schedule, timing: Callable[[], Timing], within: Windows, spans: Sequence[Span]
+    schedule: Schedule, timing: Callable[[], Timing], within: Windows, spans: tuple[Span, ...]
 ) -> Iterator[UpcomingFire]:
     """The next fire of a schedule, if it comes due in these windows, and those in their next spans.
 
@@ -90,9 +90,17 @@ def fires_within(
         before = takewhile(lambda fire: fire.due_at < end, every)
         yield from (fire for fire in before if within.is_open(to_ms(fire.due_at)))
         return
-    known = timing() if spans else None
+    if not spans:
+        return
+    # Loaded when needed: the first lines of the dashboard need no triggers.
+    from edgecron.planning.times import may_start_in
+
+    known = timing()
+    is_late = at_ms > after_ms or known.most_jitter_ms > 0  # Then runs start after their times.
+    if not is_late and not may_start_in(known, spans):
+        return
     for span in spans:
-        if known is None or at_ms >= span.end_ms:
+        if at_ms >= span.end_ms:
             continue
         for fire in next_fires(known, max(after_ms, span.start_ms - 1 - known.most_jitter_ms)):
             due_ms = max(at_ms, fire.due_ms)

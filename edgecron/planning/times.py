@@ -18,17 +18,19 @@ from edgecron.base.errors import SENSELESS, InvalidInput, InvalidTrigger
 from edgecron.base.units import format_duration_ms, to_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.base.window_texts import DAY_S
-from edgecron.base.zones import LOCAL, check_zone
+from edgecron.base.zones import LOCAL, check_zone, trigger_spans
 from edgecron.model.choices import CatchUp
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import PlanTimes, Timing, WindowedTimes
-from edgecron.planning.windows import windows_of
+from edgecron.planning.windows import Span, windows_of
 from edgecron.triggers import (
     AfterEndTrigger,
     AfterTrigger,
+    CronTrigger,
     OnceInTrigger,
     Trigger,
     TriggerKind,
+    Triggers,
     combine,
     dump_trigger,
     load_trigger,
@@ -133,13 +135,46 @@ def load_timing(spec: ScheduleSpec, compiled: str, *, seed: bytes) -> Timing:
 
 def load_triggers(compiled: str) -> list[Trigger]:
     """The triggers of a stored schedule. Raises InvalidTrigger or UnknownTimezone."""
+    return list(_load_triggers(compiled))
+
+
+@lru_cache(maxsize=256)
+def _load_triggers(compiled: str) -> tuple[Trigger, ...]:
     try:
         parts = json.loads(compiled)
     except (ValueError, RecursionError) as error:
         raise InvalidTrigger(f"stored triggers can't be read ({error})") from error
     if not isinstance(parts, list):
         raise InvalidTrigger("stored triggers are not a list")
-    return [load_trigger(json.dumps(part, separators=(",", ":"), sort_keys=True)) for part in parts]
+    texts = (json.dumps(part, separators=(",", ":"), sort_keys=True) for part in parts)
+    return tuple(map(load_trigger, texts))
+
+
+def may_start_in(timing: Timing, spans: tuple[Span, ...]) -> bool:
+    """Whether a schedule can have a plan time in one of these spans, by the hours of its cron."""
+    return not isinstance(timing.times, Triggers) or any(
+        not isinstance(one, CronTrigger)
+        or not _hours_of(one.timezone, spans).isdisjoint(one.fields.hours)
+        for one in timing.times.triggers
+    )
+
+
+@lru_cache(maxsize=64)
+def _hours_of(timezone: str | None, spans: tuple[Span, ...]) -> frozenset[int]:
+    """The hours that clocks in a zone can show in these spans.
+
+    Near a clock change these are the hours by both clocks: a time that the change skips starts in
+    the hour after it.
+    """
+    hours: set[int] = set()
+    for span in spans:
+        start_s, end_s = span.start_ms // 1000, (span.end_ms - 1) // 1000
+        zone = trigger_spans(timezone, until_s=end_s + DAY_S)
+        first, last = zone.index_at(start_s - DAY_S), zone.index_at(end_s + DAY_S)
+        for offset_s in zone.offsets[first : last + 1]:
+            shown = range((start_s + offset_s) // 3600, (end_s + offset_s) // 3600 + 1)
+            hours.update(hour % 24 for hour in shown[:24])
+    return frozenset(hours)
 
 
 @lru_cache(maxsize=1024)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -580,6 +581,33 @@ def test_how_a_schedule_stands_in_a_list_is_how_it_stands_by_itself(client: Clie
 
     assert listed == [standing_of(schedule) for schedule in client.schedules()]
     assert [standing.name for standing in listed] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("month", "day"), [(3, 26), (10, 29)])
+def test_a_filter_by_hours_finds_what_runs_around_a_clock_change(
+    client: Client, clock: FakeClock, month: int, day: int
+) -> None:
+    clock.advance_ms(to_ms(datetime(2027, month, day, tzinfo=UTC)) - clock.now_ms())
+    until = clock.now() + timedelta(days=7)
+    berlin = ZoneInfo("Europe/Berlin")
+    for name, cron, zone in (
+        ("skipped", "30 2 * * *", "Europe/Berlin"),
+        ("after", "15 3 * * 6,0", "Europe/Berlin"),
+        ("far", "0 21 * * *", "America/New_York"),
+        ("half", "45 8 * * *", "Asia/Kolkata"),
+        ("often", "*/40 1-3 * * *", None),
+    ):
+        client.add(make_spec(name, cron, timezone=zone))
+
+    with local_zone("Europe/Berlin"):
+        every = [*takewhile(lambda one: one.due_at < until, client.next_fires())]
+        found = {
+            hour: [*client.next_fires(matches=parse_filter(f"due:{hour:02}"))] for hour in range(24)
+        }
+
+    assert len(every) > 40
+    for hour, fires in found.items():
+        assert fires == [one for one in every if one.due_at.astimezone(berlin).hour == hour]
 
 
 def test_a_filter_by_hours_finds_what_runs_then(client: Client, clock: FakeClock) -> None:
