@@ -32,6 +32,7 @@ from edgecron.views.times import local_time, near_time
 PAGE = 500  # failed runs that are read at a time
 FIRST_READ = 10 * PAGE  # older ones are read when the cursor reaches the last line
 _FAILED = (Status.FAILED, Status.INTERRUPTED)
+_FACTS, _WIDE_FACTS = 10, 14  # rows of the facts below and beside the list, the last one blank
 _MOST_LISTED = 12  # schedules in a question
 _NUMBER = re.compile(r"\d+")
 _COLUMNS = (
@@ -184,7 +185,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
 
     def begin(self) -> None:
         self.show_title("failures", note="")
-        self.query_one(OutputTail).place()
+        self._place()
         self._read()
 
     def on_changed(self) -> None:
@@ -201,6 +202,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
         self._source.show(found.groups, now=self.app.now())
         view.marked -= self._source.gone_of(view.marked)
         view.source_changed()
+        self._place()
         if before is not None and self._source.index_of(before.key) is not None:
             view.seek(before.key)  # Also from the first line: `a` acts on what the user looks at.
         self.show_facts()
@@ -211,11 +213,21 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
             self._read_older()
 
     def on_resize(self) -> None:
+        self._place()
+
+    def _place(self) -> None:
+        """Give the output the rows that the list and its facts leave."""
         self.query_one(OutputTail).place()
+        rows: int | None = None
+        if self.has_class("-tall") and self.has_class("-tail"):
+            lines = len(self._found.groups) + 1
+            rows = max(lines, _WIDE_FACTS) if self.has_class("-wide") else lines + _FACTS
+        self.query_one("#parts").styles.max_height = rows
 
     def action_tail(self) -> None:
         """Show or hide the output of the newest run of the group under the cursor."""
         self.query_one(OutputTail).switch()
+        self._place()
 
     def _read_tail(self) -> None:
         groups, cursor = self._source.rows, self.query_one(LineView).cursor

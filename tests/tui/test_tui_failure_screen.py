@@ -311,6 +311,19 @@ def test_the_output_of_a_failure_is_below_the_list(scene: Scene) -> None:
     watch(story, scene.path, scene.clock, size=(160, 48))
 
 
+@pytest.mark.parametrize(("size", "begin"), [((160, 48), 16), ((120, 40), 22)])
+def test_the_output_of_a_failure_has_the_rows_that_the_list_leaves(
+    scene: Scene, size: tuple[int, int], begin: int
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("7")
+        assert [y for y, line in enumerate(seen.lines()) if "run 1680" in line] == [begin]
+        await seen.press("o", "o")
+        assert [y for y, line in enumerate(seen.lines()) if "run 1680" in line] == [begin]
+
+    watch(story, scene.path, scene.clock, size=size)
+
+
 def test_the_output_below_the_list_is_that_of_the_newest_failure(bench: Bench) -> None:
     fail(bench, "m1", "m2")
 
