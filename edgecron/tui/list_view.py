@@ -98,6 +98,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._key: int | None = None
         self._wanted_key: int | None = None  # of the line to move the cursor to, once it is known
         self._early: list[events.Key] = []  # keys for lines that are not read yet
+        self._is_left = False  # did another key come before they were: it can move the focus
         self._drawn: dict[int, Line | None] = {}  # by line of the screen
         self._drawn_at = 0  # the line of the screen where the cursor was drawn
         self._base = Style.null()
@@ -307,14 +308,16 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         has_lines = self._is_known or count > 0
         is_line_read = not count or self.current() is not None
         if has_lines and is_line_read and self.source.is_whole and not self._early:
+            self._is_left = False
             return False
         found = self.screen.active_bindings.get(key)
         action = "" if found is None else found.binding.action
+        self._is_left |= action not in _MOVES | _OF_ALL | _OF_LINE
+        if self._is_left or not self.has_focus:
+            return False  # The application sends it to the widget that has the focus then.
         if self._early or not has_lines:
-            return action in _MOVES | _OF_ALL | _OF_LINE
-        return (action in _OF_ALL and not self.source.is_whole) or (
-            action in _OF_LINE and not is_line_read
-        )
+            return True
+        return not is_line_read if action in _OF_LINE else action in _OF_ALL
 
     def _send_early(self) -> None:
         early, self._early = self._early, []
@@ -338,6 +341,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             event.prevent_default()
 
     def on_focus(self) -> None:
+        self._is_left = False
         self.refresh()
 
     def on_blur(self) -> None:

@@ -10,6 +10,7 @@ from threading import Event
 from typing import cast
 
 import pytest
+from textual import events
 from textual.screen import Screen
 
 from edgecron.base.errors import NotFound
@@ -142,10 +143,12 @@ def test_enter_before_the_first_answer_opens_the_line_that_comes(
         (("1", "G", "k", "enter"), "schedule  warm-cache"),
         (("j", "space", "r"), "run 1682 of backup-photos"),
         (("1", "j", "e"), "edit  backup-photos"),
+        (("1", "slash", *"made"), " / made "),
     ],
 )
+@pytest.mark.parametrize("is_burst", [False, True])
 def test_keys_before_the_first_answer_are_for_the_lines_that_come(
-    scene: Scene, keys: tuple[str, ...], words: str
+    scene: Scene, keys: tuple[str, ...], words: str, is_burst: bool
 ) -> None:
     may_open = Event()
 
@@ -154,7 +157,11 @@ def test_keys_before_the_first_answer_are_for_the_lines_that_come(
         return Client(scene.path, clock=scene.clock, must_exist=True)
 
     async def story(seen: Seen) -> None:
-        await seen.pilot.press(*keys)
+        if is_burst:
+            for key in keys:
+                seen.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        else:
+            await seen.pilot.press(*keys)
         may_open.set()
         await seen.settle()
         assert words in seen.text()
