@@ -103,9 +103,8 @@ class HomeScreen(StartScreen[None]):
 
     def _make_pane(self, name: str) -> ListPane:
         columns, empty = _LISTS[name]
-        if isinstance(self._sources[name], schedule_list.ScheduleSource):
-            key = self.app.label("add")
-            empty += f": press {key} to add one" if key else ""
+        if name in ("timeline", "schedules") and (key := self.app.label("add")):
+            empty += f": press {key} to add one"
         if name == "timeline":
             return ListPane(
                 lanes.TimelineView(self.timeline, id=name, empty=empty),
