@@ -16,6 +16,8 @@ _STRINGS = re.compile(r"('(?:[^']|'')*')")
 _HINTS = re.compile(r"\s+(?:NOT INDEXED|INDEXED BY \w+)")
 # SQLite reads the tables of a CROSS JOIN in the order of the text, even with ON.
 _CROSS_WITH_ON = re.compile(r"CROSS JOIN (?=\w+(?:\([^()]*\))?(?: AS \w+)?\s+ON\b)")
+# PostgreSQL would look for each row of the table among the first ones that the SELECT finds.
+_AMONG_FIRST = re.compile(r"\bIN \((\s*SELECT id FROM (?:[^()]|\([^()]*\))* LIMIT :?\w+)\)")
 _IS_NOT = re.compile(r"\bIS NOT (?!NULL\b|TRUE\b|FALSE\b|DISTINCT\b)")
 _IS = re.compile(r"\bIS (?!NULL\b|NOT\b|TRUE\b|FALSE\b|DISTINCT\b)")
 # SQLite reads the rows in this order already; with their own columns it would sort them.
@@ -59,6 +61,7 @@ class Statement(NamedTuple):
 def to_postgres(sql: str) -> Statement:
     """Rewrite a statement that is written for SQLite."""
     plain = _FOUND.sub(r"\1 \2 > 0", _CROSS_WITH_ON.sub("JOIN ", _HINTS.sub("", sql)))
+    plain = _AMONG_FIRST.sub(r"= ANY(ARRAY(\1))", plain)
     text = "".join(
         part.replace("%", "%%") if part.startswith("'") else _rewrite(part)
         for part in _STRINGS.split(plain)

@@ -36,6 +36,7 @@ SCRIPTS = (
     "0005_foreign_writes.sql",
     "0006_drained_engines.sql",
     "0007_polling.sql",
+    "0008_queue_order.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 _FOLDER = Path(__file__).parent

@@ -333,7 +333,8 @@ def _find_others(
                SELECT id FROM executions INDEXED BY executions_active
                WHERE status = 'queued' AND status IN ('queued', 'running')
                    AND schedule_id = waiting.id AND queue = :queue AND waiting_for IS NULL
-                   AND priority = :priority AND due_at <= :now LIMIT {_OF_EACH})
+                   AND priority = :priority AND due_at <= :now
+               ORDER BY scope_kind, scope_id, cause, engine_id, due_at LIMIT {_OF_EACH})
            WHERE waiting.id NOT IN (SELECT CAST(value AS BIGINT) FROM json_each(:seen))
                {blocked.sql()} {offered}
                AND {_IS_OPEN}

@@ -1,0 +1,61 @@
+"""A server reads few rows for a claim, however many runs are queued."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgecron.model.choices import Overlap
+from edgecron.store.sqlite.store import SqliteStore
+from tests.store.store_bench import Bench
+from tests.support.clock import FakeClock
+from tests.support.specs import make_spec
+
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresServer
+
+QUEUED = 3_000
+# Of schedules, engines and runs together: a claim reads pages of rows, not all that are queued.
+MOST_READ = 300
+
+
+def read_rows(store: SqliteStore) -> int:
+    """How many rows the last transactions have read so far, with this one."""
+    row = store.row(
+        """SELECT CAST(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) AS BIGINT)
+           FROM pg_stat_xact_user_tables"""
+    )
+    assert row is not None
+    return int(row[0])
+
+
+def test_a_claim_reads_few_of_the_runs_that_wait(postgres: PostgresServer) -> None:
+    open_store = postgres.new_database()
+    bench = Bench(lambda: open_store(busy_wait_s=30), FakeClock(), places=2)
+    store = bench.store
+    bench.add(make_spec("poll", overlap=Overlap.ALLOW))
+    other = bench.add(make_spec("other"))
+    bench.run("poll", key="manual:first")
+    bench.fill()  # So the queued runs of `poll` are put off, and other schedules are looked for.
+    bench.run("poll", key="manual:0")
+    columns = """schedule_id, scope_kind, scope_id, revision, fire_key, cause, due_at,
+        max_attempts, queue, priority, status, queued_at"""
+    with store.transaction():
+        store.change(
+            f"""INSERT INTO executions ({columns}, plan_at)
+                SELECT {columns}, plan_at + n
+                FROM executions CROSS JOIN generate_series(1, :count) AS n
+                WHERE status = 'queued'""",
+            {"count": QUEUED},
+        )
+        store.change("ANALYZE executions")  # as the server does by itself, later
+    bench.clock.advance_ms(60_000)
+    bench.run("other", key="manual:1")
+
+    with store.together():
+        before = read_rows(store)
+        [granted] = bench.fill().granted
+        read = read_rows(store) - before
+    store.close()
+
+    assert granted.schedule_id == other.id
+    assert read < MOST_READ
