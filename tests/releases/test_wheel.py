@@ -29,6 +29,8 @@ DATA = {
     "edgecron/store/postgres/migrations/0005_foreign_writes.sql",
     "edgecron/store/postgres/migrations/0006_drained_engines.sql",
     "edgecron/store/postgres/migrations/0007_polling.sql",
+    "edgecron/store/postgres/migrations/0008_queue_order.sql",
+    "edgecron/store/postgres/migrations/0009_new_runs.sql",
     "edgecron/store/sqlite/schema.sql",
     "edgecron/tui/dashboard.tcss",
 }

@@ -37,6 +37,7 @@ SCRIPTS = (
     "0006_drained_engines.sql",
     "0007_polling.sql",
     "0008_queue_order.sql",
+    "0009_new_runs.sql",
 )
 SCHEMA_VERSION = len(SCRIPTS)
 _FOLDER = Path(__file__).parent
