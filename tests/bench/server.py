@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -23,14 +23,23 @@ import psycopg
 from edgecron.base.clock import SystemClock
 from edgecron.base.paths import ServerUrl, read_location
 from edgecron.client import Client
+from edgecron.engine.fire import CHUNK
 from edgecron.model.run import Claim
 from edgecron.store.contract import LEASE_MS
-from tests.bench.contention import CLAIMERS, DUE, HOUR_MS, run_together, serve_until_claimed
+from tests.bench.contention import (
+    BOUND_S,
+    CLAIMERS,
+    DUE,
+    HOUR_MS,
+    LEAD_MS,
+    run_together,
+    serve_until_claimed,
+)
 from tests.bench.enginerig import EngineRig
 from tests.bench.machine import Setting
 from tests.bench.schedules import command_spec
 from tests.bench.table import Row, at_least, at_most
-from tests.bench.timing import percentile, seconds_of
+from tests.bench.timing import interleave, percentile, seconds_of
 from tests.support.postgres import PostgresServer, as_postgres, private_server
 
 # The rest is the server's own.
@@ -75,6 +84,26 @@ UPDATE edgecron.versions SET changes = changes + 1;
 NOTIFY edgecron;
 COMMIT;
 """
+
+
+# The same of a claim, by processes that share the due schedules out among themselves.
+_BARE_ENGINE = """INSERT INTO edgecron.engines
+    (id, key, pid, boot_id, queues, version, started_at, machine) VALUES
+    (1, 'bare', 1, 'bare', '[]', 'bare', 0, 'bare')"""
+_BARE_CLAIM = f"""WITH due AS (
+    SELECT id FROM edgecron.schedules WHERE queue = 'command' AND enabled = 1
+        AND next_run_at <= %(now)s ORDER BY next_run_at LIMIT {CHUNK} FOR UPDATE SKIP LOCKED),
+moved AS (
+    UPDATE edgecron.schedules AS s SET next_plan_at = next_plan_at + {HOUR_MS},
+        next_run_at = next_run_at + {HOUR_MS}, decided_until = next_plan_at,
+        planned_count = planned_count + 1, last_enqueued_at = %(now)s, fence = fence + 1
+    FROM due WHERE s.id = due.id RETURNING s.*)
+INSERT INTO edgecron.executions (schedule_id, fence, lease_token, revision, plan_at, fire_key,
+    cause, trigger_text, due_at, max_attempts, queue, priority, status, queued_at, claimed_at,
+    heartbeat_at, started_at, engine_id, supervisor_id)
+SELECT id, fence, id::text, revision, decided_until, '', 'schedule', 'every 1h', decided_until, 1,
+    queue, 0, 'running', %(now)s, %(now)s, %(now)s, %(now)s, 1, 'bare' FROM moved"""
+_BARE_NOTE = "UPDATE edgecron.versions SET changes = changes + 1; NOTIFY edgecron, 'quiet'"
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -176,35 +205,50 @@ def _bare_s(server: PostgresServer, url: str, *, seconds: int) -> float:
 
 
 def _crowd_row(setting: Setting, server: PostgresServer) -> Row:
-    rounds = [_claim_at_once(server) for _ in range(setting.pick(5, 1))]
-    worst = sorted(percentile(one, 0.99) for one in rounds)
+    rounds: list[list[float]] = []
+
+    def worst_of_ours() -> float:
+        rounds.append(_claim_at_once(server, _claim, lead_ms=_LEAD_MS))
+        return percentile(rounds[-1], 0.99)
+
+    found = interleave(
+        setting.pick(5, 1),
+        worst_of_ours,
+        lambda: percentile(_claim_at_once(server, _claim_barely, lead_ms=LEAD_MS), 0.99),
+    )
     everything = [delay for one in rounds for delay in one]
-    middle = worst[len(worst) // 2]
+    mine, others = (
+        ", ".join(f"{one:.0f}" for one in sorted(of)) for of in (found.ours, found.theirs)
+    )
     return Row(
         bench="server",
         what="1,000 due schedules, 50 engines over a server: due to claimed, p99",
-        measured=f"{middle:.0f} ms",
+        measured=f"{found.our_median:.0f} ms",
+        reference=f"50 bare processes, the same writes {found.their_median:.0f} ms",
+        ratio=found.ratio,
         reach=at_most(100, "ms"),
-        value=middle,
-        figures={"p99_ms": worst, "median_ms": percentile(everything, 0.5)},
-        note=f"p99 of {len(rounds)} rounds {', '.join(f'{one:.0f}' for one in worst)} ms; median"
-        f" of all {percentile(everything, 0.5):.0f} ms, last {max(everything):.0f} ms",
+        value=found.our_median,
+        figures={**found.figures(), "median_ms": percentile(everything, 0.5)},
+        note=f"p99 of {len(rounds)} rounds {mine} ms, bare {others} ms;"
+        f" median of all {percentile(everything, 0.5):.0f} ms, last {max(everything):.0f} ms",
     )
 
 
-def _claim_at_once(server: PostgresServer) -> list[float]:
+def _claim_at_once(
+    server: PostgresServer, work: Callable[..., None], *, lead_ms: int
+) -> list[float]:
     """Milliseconds from due to committed, of each claim."""
     url = _make(server, DUE)
 
     def release(start: Any) -> None:
-        due_ms = SystemClock().now_ms() + _LEAD_MS
+        due_ms = SystemClock().now_ms() + lead_ms
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(_DUE_AT, {"due": due_ms})
             connection.execute("UPDATE edgecron.versions SET changes = changes + 1")
             connection.execute("NOTIFY edgecron")
         start.value = due_ms
 
-    found = run_together(CLAIMERS, _claim, (url,), release)
+    found = run_together(CLAIMERS, work, (url,), release)
     delays = [delay for one in found for delay in one]
     assert len(delays) == DUE, f"{len(delays)} claims of {DUE} schedules"
     return delays
@@ -220,6 +264,29 @@ def _claim(url: str, ready: Any, start: Any, out: Any) -> None:
 
     rig = EngineRig(_locate(url), SystemClock(), seen=note)
     serve_until_claimed(rig, delays, ready, start, out)
+
+
+def _claim_barely(url: str, ready: Any, start: Any, out: Any) -> None:
+    """One bare process: it claims what no other process has locked, until nothing is left."""
+    delays: list[float] = []
+    with psycopg.connect(url) as connection:
+        connection.execute(f"{_BARE_ENGINE} ON CONFLICT DO NOTHING".encode())
+        connection.execute(_BARE_CLAIM.encode(), {"now": 0})
+        connection.commit()
+        ready.wait(BOUND_S)
+        while not start.value:
+            time.sleep(0.05)
+        time.sleep(max(0.0, start.value / 1000 - time.time()))
+        claimed = -1
+        while claimed:
+            now = {"now": time.time_ns() // 1_000_000}
+            claimed = connection.execute(_BARE_CLAIM.encode(), now).rowcount
+            if claimed:
+                connection.execute(_BARE_NOTE.encode())
+            connection.commit()
+            delays += [time.time_ns() / 1e6 - start.value] * claimed
+        out.put(delays)
+        ready.wait(BOUND_S)
 
 
 # Engines with nothing to do, and one that dies.
