@@ -22,8 +22,10 @@ from edgecron.tui.text_line import Span, StyledWidget, first_of, last_of, pace_o
 from edgecron.views.phrases import display_width, fit
 
 _MARGIN = 1  # columns at each side of a line
-# Actions that move the cursor, that need the last line or all lines, and that need a line.
-_MOVES = frozenset({"up", "down", "page_up", "page_down", "top", "left", "right"})
+# Actions that move the cursor or the lines, that need the last line or all, and that need a line.
+_MOVES = frozenset(
+    {"up", "down", "page_up", "page_down", "top", "left", "right", "sort", "reverse"}
+)
 _OF_ALL = frozenset({"bottom", "mark_all", "mark_range"})
 _OF_LINE = frozenset(
     {
@@ -312,6 +314,8 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             return False
         found = self.screen.active_bindings.get(key)
         action = "" if found is None else found.binding.action
+        if action == "back":
+            self._early.clear()  # The user does not want to wait for them.
         self._is_left |= action not in _MOVES | _OF_ALL | _OF_LINE
         if self._is_left or not self.has_focus:
             return False  # The application sends it to the widget that has the focus then.
@@ -320,7 +324,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         return not is_line_read if action in _OF_LINE else action in _OF_ALL
 
     def _send_early(self) -> None:
-        early, self._early = self._early, []
+        early, self._early, self._is_left = self._early, [], False
         for key in early:
             self._forward_event(key)
 

@@ -144,6 +144,8 @@ def test_enter_before_the_first_answer_opens_the_line_that_comes(
         (("j", "space", "r"), "run 1682 of backup-photos"),
         (("1", "j", "e"), "edit  backup-photos"),
         (("1", "slash", *"made"), " / made "),
+        (("1", "j", "enter", "escape"), "1 of 20"),
+        (("1", "j", "I", "enter"), "edgecron  schedule  "),
     ],
 )
 @pytest.mark.parametrize("is_burst", [False, True])
