@@ -58,8 +58,10 @@ def say_run(client: Client, run: Execution, *, zone: tzinfo) -> list[str]:
     """Explain a run; of one that failed, with the last line of its output."""
     sentence = run_sentence(run, zone=zone, now=client.now(), spec=client.spec_of(run))
     output = client.output(run.id) if run.status is Status.FAILED else None
-    if output is not None and output.last_line:
-        sentence += f' Its last line of output: "{clean(output.last_line)[:_MOST_LINE]}".'
+    line = "" if output is None else output.last_line
+    if line:
+        begins = " begins" if len(line) > _MOST_LINE else ""
+        sentence += f' Its last line of output{begins}: "{clean(line[:_MOST_LINE])}".'
     return [sentence]
 
 

@@ -249,9 +249,12 @@ class Output:
 
     @property
     def last_line(self) -> str:
-        """The last line with any text, as it was printed; empty without one."""
+        """The last line with any text, as it was printed; empty without one.
+
+        A carriage return begins a line, as each step of a progress bar.
+        """
         text = b"".join(chunk.content for chunk in self.chunks).decode("utf-8", "replace")
-        return text.rstrip().rpartition("\n")[2].strip()
+        return text.rstrip().replace("\r", "\n").rpartition("\n")[2].strip()
 
 
 class Outcome(NamedTuple):

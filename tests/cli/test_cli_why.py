@@ -151,6 +151,25 @@ def test_a_failed_run_is_explained_with_the_last_line_that_it_printed(
     assert 'exit code 7. Its last line of output: "/mnt/usb: no \\x1b[1msuch disk".' in said
 
 
+@pytest.mark.parametrize(
+    ("printing", "quoted"),
+    [
+        (r"printf '10%%\r20%%\rdisk full\r\n'", 'Its last line of output: "disk full".'),
+        (r"printf '\033%0300d' 0", f'Its last line of output begins: "\\x1b{"0" * 199}".'),
+        (r"printf '%0199d\033[31m' 0", f'Its last line of output begins: "{"0" * 199}\\x1b".'),
+    ],
+)
+def test_of_a_long_last_line_the_beginning_is_quoted_and_of_progress_the_last_step(
+    edgecron: Edgecron, backup: str, printing: str, quoted: str
+) -> None:
+    edgecron("add", "copy", "--every", "1h", "--shell", f"{printing}; exit 7")
+    edgecron("run", "copy", "--wait")
+
+    [answer] = edgecron("why", "copy", "1", "--json").json
+
+    assert answer["answer"].endswith(quoted)
+
+
 def test_the_end_of_a_pause_is_told_before_what_comes_next(edgecron: Edgecron) -> None:
     edgecron("add", "noon", "--cron", "0 12 * * *", "--", "true")
     edgecron("pause", "noon", "--until", "2999-12-24 18:00")
