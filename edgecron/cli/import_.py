@@ -237,8 +237,10 @@ def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> 
     )
     _say_left(cli, there, removed, schedules)
     for one in added:
+        job = one.spec.job
         for schedule in schedules.values():
-            if schedule.spec.job.argv == one.spec.job.argv:
+            there_job = schedule.spec.job
+            if (there_job.argv, there_job.stdin) == (job.argv, job.stdin):
                 rm = cli.command(f"rm {schedule.name}")
                 cli.warn(
                     f"{one.name} runs the same command as {schedule.name}, which was there before;"

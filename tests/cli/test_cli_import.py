@@ -207,6 +207,19 @@ def test_a_changed_line_of_another_file_is_named_if_its_command_is_known(
     assert "edgecron rm backup" in said.err
 
 
+def test_a_command_that_reads_other_input_is_not_the_same(
+    edgecron: Edgecron, crontab: Path, tmp_path: Path
+) -> None:
+    edgecron("import", "crontab", str(crontab))
+    other = tmp_path / "other.crontab"
+    other.write_text("*/5 * * * * cat%three\n")
+
+    said = edgecron("import", "crontab", str(other))
+
+    assert "imported 1 schedule" in said.err
+    assert "the same command" not in said.err
+
+
 def test_a_missing_file_is_not_found(edgecron: Edgecron, tmp_path: Path) -> None:
     said = edgecron("import", "crontab", str(tmp_path / "none"))
 
