@@ -329,7 +329,6 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             self._forward_event(key)
 
     def watch_cursor(self, old: int, new: int) -> None:
-        self._early.clear()
         self._show_cursor()  # Scrolling redraws everything.
         self._note_key()
         self._mark_range()
@@ -438,6 +437,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         if offset.y == 0 or index >= self.source.count:
             return
         is_again = index == self.cursor and event.chain == 2
+        self._early.clear()  # They were for the lines around another cursor.
         self.cursor = index
         if is_again:
             self.action_open()

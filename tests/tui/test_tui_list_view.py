@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual import events
 from textual.app import App, ComposeResult
 
 from edgecron.tui.list_rows import GAP, Column, Line, Source, share_out
@@ -237,14 +239,20 @@ def test_a_line_that_reads_otherwise_by_now_is_drawn_anew_wherever_the_list_stan
     assert asyncio.run(story())[1:] == [f"now {n}" for n in range(1_000_000 - 10, 1_000_000)]
 
 
-def test_keys_for_the_end_of_a_list_wait_until_all_of_it_is_read() -> None:
+@pytest.mark.parametrize("is_burst", [False, True])
+def test_keys_for_the_end_of_a_list_wait_until_all_of_it_is_read(*, is_burst: bool) -> None:
     source = Letters(range(10))
     source.is_whole = False
     app = Shown(source)
 
     async def story() -> tuple[int, int]:
         async with app.run_test(size=(60, 11)) as pilot:
-            await pilot.press("j", "G", "k")
+            if is_burst:
+                for key in "jGk":
+                    app.post_message(events.Key(key, key))
+                await pilot.pause()
+            else:
+                await pilot.press(*"jGk")
             early = app.view.cursor
             source.keys, source.is_whole = list(range(100)), True
             app.view.source_changed()
