@@ -1,10 +1,11 @@
-"""A server reads few rows for a claim, however many runs are queued."""
+"""A server reads few rows for a claim or a list, however many runs there are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from edgecron.model.choices import Overlap
+from edgecron.store.sql.statistics import count_by_cell, find_ended
 from edgecron.store.sqlite.store import SqliteStore
 from tests.store.store_bench import Bench
 from tests.support.clock import FakeClock
@@ -16,6 +17,21 @@ if TYPE_CHECKING:
 QUEUED = 3_000
 # Of schedules, engines and runs together: a claim reads pages of rows, not all that are queued.
 MOST_READ = 300
+
+
+def queue_copies(store: SqliteStore) -> None:
+    """Queue many runs like each one that is queued."""
+    columns = """schedule_id, scope_kind, scope_id, revision, fire_key, cause, due_at,
+        max_attempts, queue, priority, status, queued_at"""
+    with store.transaction():
+        store.change(
+            f"""INSERT INTO executions ({columns}, plan_at)
+                SELECT {columns}, plan_at + n
+                FROM executions CROSS JOIN generate_series(1, :count) AS n
+                WHERE status = 'queued'""",
+            {"count": QUEUED},
+        )
+        store.change("ANALYZE executions")  # as the server does by itself, later
 
 
 def read_rows(store: SqliteStore) -> int:
@@ -37,17 +53,7 @@ def test_a_claim_reads_few_of_the_runs_that_wait(postgres: PostgresServer) -> No
     bench.run("poll", key="manual:first")
     bench.fill()  # So the queued runs of `poll` are put off, and other schedules are looked for.
     bench.run("poll", key="manual:0")
-    columns = """schedule_id, scope_kind, scope_id, revision, fire_key, cause, due_at,
-        max_attempts, queue, priority, status, queued_at"""
-    with store.transaction():
-        store.change(
-            f"""INSERT INTO executions ({columns}, plan_at)
-                SELECT {columns}, plan_at + n
-                FROM executions CROSS JOIN generate_series(1, :count) AS n
-                WHERE status = 'queued'""",
-            {"count": QUEUED},
-        )
-        store.change("ANALYZE executions")  # as the server does by itself, later
+    queue_copies(store)
     bench.clock.advance_ms(60_000)
     bench.run("other", key="manual:1")
 
@@ -59,3 +65,32 @@ def test_a_claim_reads_few_of_the_runs_that_wait(postgres: PostgresServer) -> No
 
     assert granted.schedule_id == other.id
     assert read < MOST_READ
+
+
+def test_lists_of_schedules_read_each_run_few_times(postgres: PostgresServer) -> None:
+    open_store = postgres.new_database()
+    bench = Bench(lambda: open_store(busy_wait_s=30), FakeClock())
+    store = bench.store
+    ids = [bench.add(make_spec(name, overlap=Overlap.ALLOW)).id for name in ("poll", "other")]
+    bench.run("poll", key="manual:0")
+    queue_copies(store)
+
+    with store.together():
+        before = read_rows(store)
+        find_ended(store, ids, since_ms=0, limit=10)
+        after_ended = read_rows(store)
+        count_by_cell(
+            store,
+            ids,
+            since_ms=0,
+            until_ms=bench.now + 1,
+            cell_ms=bench.now,
+            now_ms=bench.now,
+            limit=10,
+        )
+        after_cells = read_rows(store)
+    store.close()
+
+    # A few times each, not once for each other run: that were 9,000,000.
+    assert after_ended - before < 3 * QUEUED
+    assert after_cells - after_ended < 3 * QUEUED

@@ -17,7 +17,10 @@ _HINTS = re.compile(r"\s+(?:NOT INDEXED|INDEXED BY \w+)")
 # SQLite reads the tables of a CROSS JOIN in the order of the text, even with ON.
 _CROSS_WITH_ON = re.compile(r"CROSS JOIN (?=\w+(?:\([^()]*\))?(?: AS \w+)?\s+ON\b)")
 # PostgreSQL would look for each row of the table among the first ones that the SELECT finds.
-_AMONG_FIRST = re.compile(r"\bIN \((\s*SELECT id FROM (?:[^()]|\([^()]*\))* LIMIT :?\w+)\)")
+_WITHIN = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"  # with pairs of parentheses
+_AMONG_FIRST = re.compile(
+    rf"(?<!NOT )\bIN \((\s*SELECT (?:\w+\.)?id\s+FROM {_WITHIN} LIMIT :?\w+(?: \+ 1)?)\)"
+)
 _IS_NOT = re.compile(r"\bIS NOT (?!NULL\b|TRUE\b|FALSE\b|DISTINCT\b)")
 _IS = re.compile(r"\bIS (?!NULL\b|NOT\b|TRUE\b|FALSE\b|DISTINCT\b)")
 # SQLite reads the rows in this order already; with their own columns it would sort them.
