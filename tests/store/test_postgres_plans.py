@@ -94,3 +94,24 @@ def test_lists_of_schedules_read_each_run_few_times(postgres: PostgresServer) ->
     # A few times each, not once for each other run: that were 9,000,000.
     assert after_ended - before < 3 * QUEUED
     assert after_cells - after_ended < 3 * QUEUED
+
+
+def test_a_queue_without_runs_is_found_without_reading_the_others(postgres: PostgresServer) -> None:
+    open_store = postgres.new_database()
+    bench = Bench(lambda: open_store(busy_wait_s=30), FakeClock())
+    store = bench.store
+    bench.add(make_spec("poll", overlap=Overlap.ALLOW))
+    bench.run("poll", key="manual:0")
+    queue_copies(store)
+
+    with store.together():
+        before = read_rows(store)
+        placed = store.find_placed(("command on web1", "command on each"))
+        after_placed = read_rows(store)
+        is_used = store.is_used("program")
+        after_used = read_rows(store)
+    store.close()
+
+    assert (placed, is_used) == ((), False)
+    assert after_placed - before < MOST_READ
+    assert after_used - after_placed < MOST_READ

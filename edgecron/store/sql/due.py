@@ -123,7 +123,9 @@ def is_used(database: Connection, queue: str) -> bool:
                OR EXISTS (SELECT 1 FROM schedules
                    WHERE {which} AND on_boot AND enabled AND deleted_at IS NULL)
                OR EXISTS (SELECT 1 FROM executions
-                   WHERE {which} AND status = 'queued')""",
+                   WHERE {which} AND status = 'queued' AND waiting_for IS NULL)
+               OR EXISTS (SELECT 1 FROM executions
+                   WHERE {which} AND wait_until IS NOT NULL)""",
             {"queue": queue},
         )
         if found:
@@ -137,8 +139,10 @@ def find_placed(database: Connection, queues: tuple[str, ...]) -> tuple[str, ...
         """SELECT q.value FROM json_each(:queues) AS q
            WHERE EXISTS (SELECT 1 FROM schedules AS s
                WHERE s.queue = q.value AND s.queue != 'command' AND s.deleted_at IS NULL)
-           OR EXISTS (SELECT 1 FROM executions AS e
-               WHERE e.queue = q.value AND e.status = 'queued')""",
+           OR (SELECT max(priority) FROM executions AS e WHERE e.queue = q.value
+               AND e.status = 'queued' AND e.waiting_for IS NULL) IS NOT NULL
+           OR (SELECT min(wait_until) FROM executions AS e WHERE e.queue = q.value
+               AND e.wait_until IS NOT NULL) IS NOT NULL""",
         {"queues": json.dumps(queues)},
     )
     return tuple(queue for (queue,) in rows)
