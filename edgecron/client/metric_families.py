@@ -40,10 +40,10 @@ _LATE = (
     "Delay from due to started, of ended runs that were not late on purpose.",
     LATE_STEPS_MS,
 )
-_TIMES = (
-    ("last_run", "Start of the latest run that has ended, in seconds since 1970."),
-    ("last_success", "End of the last successful run, in seconds since 1970."),
-    ("next_run", "Earliest start of the next run, in seconds since 1970."),
+_TIMES = (  # of the fields of MeasuredSchedule
+    ("last_run_ms", "Start of the latest run that has ended, in seconds since 1970."),
+    ("last_success_ms", "End of the last successful run, in seconds since 1970."),
+    ("next_run_ms", "Earliest start of the next run, in seconds since 1970."),
 )
 
 
@@ -72,8 +72,8 @@ def families(client: Client, *, per_schedule: bool = False) -> Iterator[Metric]:
         yield from _by_schedule(measures.by_schedule)
     yield from _runs(measures.schedules)
     yield from _skipped(measures.schedules)
-    for which, what in _TIMES:
-        yield from _times(measures.schedules, which, what)
+    for field, what in _TIMES:
+        yield from _times(measures.schedules, field, what)
 
 
 def _engines(client: Client) -> Iterator[Metric]:
@@ -172,11 +172,12 @@ def _skipped(schedules: Sequence[MeasuredSchedule]) -> Iterator[Metric]:
         yield family
 
 
-def _times(schedules: Sequence[MeasuredSchedule], which: str, what: str) -> Iterator[Metric]:
+def _times(schedules: Sequence[MeasuredSchedule], field: str, what: str) -> Iterator[Metric]:
+    name = f"scheduler_{field.removesuffix('_ms')}_timestamp"
     for part in _slices(schedules):
-        family = GaugeMetricFamily(f"scheduler_{which}_timestamp", what, labels=("schedule_id",))
+        family = GaugeMetricFamily(name, what, labels=("schedule_id",))
         for schedule in part:
-            at_ms = getattr(schedule, f"{which}_ms")
+            at_ms = getattr(schedule, field)
             if at_ms is not None:
                 family.add_metric((schedule.name,), at_ms / 1000)
         yield family

@@ -23,7 +23,8 @@ class MeasuredSchedule(NamedTuple):
     cancelled: int
     interrupted: int
     skipped: int
-    last_success_ms: int | None
+    last_run_ms: int | None  # its start, of runs that have ended
+    last_success_ms: int | None  # its end
     next_run_ms: int | None
     is_broken: bool
     is_paused: bool

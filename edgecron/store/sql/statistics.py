@@ -32,8 +32,7 @@ def find_measured(database: Connection, *, now_ms: int) -> list[MeasuredSchedule
     """Every schedule that was not removed."""
     rows = database.each(
         """SELECT name, success_count, failed_count, cancelled_count, interrupted_count,
-               skipped_count, last_success_at, next_run_at,
-               trigger_error IS NOT NULL,
+               skipped_count, last_run_at, last_success_at, next_run_at, trigger_error IS NOT NULL,
                NOT enabled OR (paused_until IS NOT NULL AND paused_until > :now),
                vanished_at IS NOT NULL
            FROM schedules WHERE deleted_at IS NULL""",
