@@ -379,6 +379,11 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     def action_open(self) -> None:
         if self.current() is not None:
             self.post_message(self.Opened(self))
+        elif self.source.count:
+            # A key just before moved the cursor to a line that is not read yet.
+            found = self.screen.active_bindings.items()
+            keys = [key for key, active in found if active.binding.action == "open"]
+            self._early[:0] = [events.Key(key, None) for key in keys[:1]]
 
     def action_mark(self) -> None:
         self._range = None

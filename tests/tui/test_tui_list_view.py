@@ -260,3 +260,32 @@ def test_keys_for_the_end_of_a_list_wait_until_all_of_it_is_read(*, is_burst: bo
             return early, app.view.cursor
 
     assert asyncio.run(story()) == (1, 98)
+
+
+def test_a_key_that_opens_waits_for_the_line_that_a_key_before_it_moves_to() -> None:
+    class Unread(Letters):
+        read = range(10)
+
+        def line(self, index: int) -> Line | None:
+            return super().line(index) if index in self.read else None
+
+    class Opening(Shown):
+        def on_line_view_opened(self, message: LineView.Opened) -> None:
+            opened.append(message.view.cursor)
+
+    opened: list[int] = []
+    source = Unread(range(100))
+    app = Opening(source)
+
+    async def story() -> None:
+        async with app.run_test(size=(60, 11)) as pilot:
+            for key in ("G", "enter"):
+                app.post_message(events.Key(key, None))
+            await pilot.pause()
+            assert opened == []
+            source.read = range(100)
+            app.view.source_changed()
+            await pilot.pause()
+            assert opened == [99]
+
+    asyncio.run(story())
