@@ -34,7 +34,6 @@ from edgecron.supervisor.protocol import Flag
 ReadState = Callable[[int], Mapping[str, str]]  # by the id of a schedule
 
 _MOST_TRACE_BYTES = 64 * 1024
-_FIRST_USE = threading.Lock()  # of the state of any call, so that each has one; held briefly
 _MOST_LETTERS = 2_000  # of what a row says about an exception; the output has all of it
 
 
@@ -161,7 +160,7 @@ class Call:
     """One run of a function: the argument of the function."""
 
     __slots__ = (
-        *("_clock", "_has_ended", "_read_state", "_reports", "_state", "_until_ms", "asked_ms"),
+        *("_clock", "_has_ended", "_read_state", "_reports", "_states", "_until_ms", "asked_ms"),
         *("begun_ms", "claim", "gives_up", "on_stop", "stop_reason"),
     )
 
@@ -176,7 +175,9 @@ class Call:
         self.claim = claim
         self._reports = reports
         self._read_state = read_state
-        self._state: StateChanges | None = None  # few functions use theirs
+        # Few functions use theirs. Threads that use it first at once use the first one here: a lock
+        # of all calls could be held during a fork, and no call of the child would end.
+        self._states: list[StateChanges] = []
         self._has_ended = False
         self.stop_reason: Reason | None = None  # why it was asked to stop
         self.on_stop: Callable[[], object] | None = None  # ends it, if that is possible
@@ -248,18 +249,16 @@ class Call:
 
     def close_state(self) -> Mapping[str, str | None] | None:
         """Accept no more changes of state, and return them."""
-        with _FIRST_USE:
-            self._has_ended = True
-            state = self._state
-        return None if state is None else state.close()
+        self._has_ended = True
+        return self._states[0].close() if self._states else None
 
     def _find_state(self) -> StateChanges:
-        with _FIRST_USE:
-            if self._state is None:
-                self._state = StateChanges(self.claim.schedule_id, self._read_state)
-                if self._has_ended:
-                    self._state.close()
-            return self._state
+        if not self._states:
+            self._states.append(StateChanges(self.claim.schedule_id, self._read_state))
+        state = self._states[0]
+        if self._has_ended:  # perhaps since it was added here: `close_state` did not see it
+            state.close()
+        return state
 
     def begin(self, now_ms: int) -> None:
         """Start its timeout now, by the monotonic clock."""

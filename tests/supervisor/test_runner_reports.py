@@ -13,8 +13,9 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.errors import Conflict, InvalidInput
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import MOST_STATE_KEYS, Progress, Reported, progress_text, read_progress
+from edgecron.supervisor import calls
 from edgecron.supervisor.callable_runner import CallableRunner, Function
-from edgecron.supervisor.calls import Call
+from edgecron.supervisor.calls import Call, ReadState, StateChanges
 from tests.supervisor.test_runner_callables import BOUND_S, claim, collect_all, run
 
 REMEMBERED = {7: {"cursor": "41", "seen": '["a"]'}}
@@ -261,6 +262,28 @@ def test_threads_of_a_run_report_beside_one_another(runner: CallableRunner) -> N
 
     assert taken
     assert len(call.close_state() or ()) == 800
+
+
+def test_the_end_of_a_run_waits_for_no_other_run_that_first_uses_its_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A lock of all runs could be held during a fork, and no run of the child would end.
+    ended: list[bool] = []
+
+    def end_another(schedule_id: int, read: ReadState) -> StateChanges:
+        other = Call(claim("other"), clock=SystemClock())
+        thread = threading.Thread(target=other.close_state, daemon=True)
+        thread.start()
+        thread.join(2)
+        ended.append(not thread.is_alive())
+        return StateChanges(schedule_id, read)
+
+    monkeypatch.setattr(calls, "StateChanges", end_another)
+    call = Call(claim("report"), clock=SystemClock())
+    call.set_state("a", "1")
+
+    assert ended == [True]
+    assert call.close_state() == {"a": "1"}
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan"), float("inf")])
