@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.errors import InvalidInput, NotFound
+from edgecron.base.errors import InvalidInput, NotFound, Unreadable
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.values import NamedTuple
@@ -57,7 +58,10 @@ class Answer(NamedTuple):
 def say_run(client: Client, run: Execution, *, zone: tzinfo) -> list[str]:
     """Explain a run; of one that failed, with the last line of its output."""
     sentence = run_sentence(run, zone=zone, now=client.now(), spec=client.spec_of(run))
-    output = client.output(run.id) if run.status is Status.FAILED else None
+    output = None
+    if run.status is Status.FAILED:
+        with suppress(Unreadable):
+            output = client.output(run.id)
     line = "" if output is None else output.last_line
     if line:
         begins = " begins" if len(line) > _MOST_LINE else ""

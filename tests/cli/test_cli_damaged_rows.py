@@ -188,3 +188,19 @@ def test_a_schedule_that_can_not_be_read_hides_no_other(
     exported = edgecron("export")
     assert (exported.code, exported.out) == (5, "")
     assert exported.err.startswith(f"error: the stored values of schedule '{bad}'")
+
+
+@pytest.mark.parametrize("chunks", ["encoding = 'zlib', chunks = x'00'", "chunks = x'ff01'"])
+def test_a_run_whose_output_can_not_be_read_is_still_explained(
+    edgecron: Edgecron, database: Path, backup: str, chunks: str
+) -> None:
+    edgecron("add", "copy", "--every", "1h", "--shell", "echo no disk; exit 7")
+    edgecron("run", "copy", "--wait")
+    change(database, f"UPDATE outputs SET {chunks} WHERE execution_id = 1")
+
+    explained, printed = edgecron("why", "1"), edgecron("logs", "1")
+
+    assert explained.code == 0
+    assert "exit code 7" in " ".join(explained.out.split())
+    assert printed.code == 5
+    assert "the output of run 1" in printed.err

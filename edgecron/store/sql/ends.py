@@ -14,6 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from edgecron.base.errors import SENSELESS
 from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import REPLACED_MARK, Cause, Hold, Reason, Status
@@ -34,6 +35,7 @@ from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.follow_ups import follow_up
 from edgecron.store.sql.manual_runs import KEPT_FLAGS, cancel_removed, withdraw
 from edgecron.store.sql.queue import fill
+from edgecron.store.sql.rows import unreadable
 from edgecron.store.sql.schedules import find_state, write_state
 
 _END = f"""UPDATE executions SET status = :status, exit_code = :exit_code,
@@ -433,7 +435,7 @@ def insert_output(database: Connection, execution_id: int, columns: dict[str, An
 def find_output(database: Connection, execution_id: int) -> Output | None:
     """Return the output of a run; None if it printed nothing or has not ended.
 
-    Of a running run that another machine follows, what it has printed so far.
+    Of a running run that another machine follows, what it has printed so far. Raises Unreadable.
     """
     row = database.row(
         """SELECT encoding, chunks, stdout_bytes, stderr_bytes, dropped_bytes, dropped_after,
@@ -443,9 +445,12 @@ def find_output(database: Connection, execution_id: int) -> Output | None:
     )
     if row is None:
         return None
-    packed = zlib.decompress(row[1]) if row[0] == "zlib" else row[1]
+    try:
+        chunks = _unpack(zlib.decompress(row[1]) if row[0] == "zlib" else row[1])
+    except (zlib.error, struct.error, *SENSELESS) as error:
+        raise unreadable(f"the output of run {execution_id}", error) from error
     return Output(
-        chunks=_unpack(packed),
+        chunks=chunks,
         stdout_bytes=row[2],
         stderr_bytes=row[3],
         dropped_bytes=row[4],
