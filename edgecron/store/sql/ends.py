@@ -6,7 +6,6 @@ What a run prints is one compressed value, so history takes no files. Its progre
 from __future__ import annotations
 
 import json
-import struct
 import zlib
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from edgecron.base.errors import SENSELESS
 from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import REPLACED_MARK, Cause, Hold, Reason, Status
@@ -23,9 +21,7 @@ from edgecron.model.run import (
     STATE_REFUSED,
     Outcome,
     Output,
-    OutputChunk,
     Reported,
-    Stream,
     error_code_of,
     fits_state,
     rows_affected_of,
@@ -35,7 +31,7 @@ from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.follow_ups import follow_up
 from edgecron.store.sql.manual_runs import KEPT_FLAGS, cancel_removed, withdraw
 from edgecron.store.sql.queue import fill
-from edgecron.store.sql.rows import unreadable
+from edgecron.store.sql.rows import CHUNK, chunks_of
 from edgecron.store.sql.schedules import find_state, write_state
 
 _END = f"""UPDATE executions SET status = :status, exit_code = :exit_code,
@@ -387,7 +383,6 @@ def _is_any_waiting(database: Connection) -> bool:
     return row is not None
 
 
-_CHUNK = struct.Struct(">BqI")  # stream, instant in milliseconds, length; then the bytes
 _LEAST_COMPRESSED = 256  # below it the page is written whole anyway
 
 
@@ -399,7 +394,7 @@ def pack_output(output: Output | None) -> dict[str, Any] | None:
     if output is None or not (output.chunks or output.dropped_bytes):
         return None
     packed = b"".join(
-        _CHUNK.pack(chunk.stream, chunk.at_ms, len(chunk.content)) + chunk.content
+        CHUNK.pack(chunk.stream, chunk.at_ms, len(chunk.content)) + chunk.content
         for chunk in output.chunks
     )
     encoding = "raw"
@@ -445,31 +440,14 @@ def find_output(database: Connection, execution_id: int) -> Output | None:
     )
     if row is None:
         return None
-    try:
-        chunks = _unpack(zlib.decompress(row[1]) if row[0] == "zlib" else row[1])
-    except (zlib.error, struct.error, *SENSELESS) as error:
-        raise unreadable(f"the output of run {execution_id}", error) from error
     return Output(
-        chunks=chunks,
+        chunks=chunks_of(execution_id, row[0], row[1]),
         stdout_bytes=row[2],
         stderr_bytes=row[3],
         dropped_bytes=row[4],
         dropped_after=row[5],
         removed_at=None if row[6] is None else from_ms(row[6]),
     )
-
-
-def _unpack(packed: bytes) -> tuple[OutputChunk, ...]:
-    chunks: list[OutputChunk] = []
-    at = 0
-    while at < len(packed):
-        stream, at_ms, length = _CHUNK.unpack_from(packed, at)
-        at += _CHUNK.size
-        chunks.append(
-            OutputChunk(stream=Stream(stream), at_ms=at_ms, content=packed[at : at + length])
-        )
-        at += length
-    return tuple(chunks)
 
 
 def note_progress(database: Connection, reported: Sequence[Reported]) -> None:

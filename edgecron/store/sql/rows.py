@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from operator import itemgetter
@@ -15,11 +17,12 @@ from edgecron.model.choices import Cause, JobKind, Reason, Status
 from edgecron.model.engine import EngineInfo, base_of
 from edgecron.model.job import Job
 from edgecron.model.options import JOB_OPTIONS, POLICIES, Option, OptionType, Policies
-from edgecron.model.run import Execution, read_progress
+from edgecron.model.run import Execution, OutputChunk, Stream, read_progress
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
 from edgecron.planning.windows import Windows, excludes, find_windows
 from edgecron.store.sql.connection import RESTORE
 
+CHUNK = struct.Struct(">BqI")  # stream, instant in milliseconds, length; then the bytes
 # Of the rows of a queue, with those of its placements: "command on web1".
 PARTS_OF_QUEUE = ("queue = :queue", "queue > :queue || ' on ' AND queue < :queue || ' on!'")
 OF_QUEUE = f"({' OR '.join(PARTS_OF_QUEUE)})"
@@ -193,6 +196,23 @@ def execution_of(row: tuple[Any, ...]) -> Execution:
         return Execution(**columns)
     except SENSELESS as error:
         raise unreadable(f"run {row[0]}", error) from error
+
+
+def chunks_of(execution_id: int, encoding: str, stored: bytes) -> tuple[OutputChunk, ...]:
+    """What a run printed, from how it is stored. Raises Unreadable."""
+    chunks: list[OutputChunk] = []
+    at = 0
+    try:
+        packed = zlib.decompress(stored) if encoding == "zlib" else stored
+        while at < len(packed):
+            stream, at_ms, length = CHUNK.unpack_from(packed, at)
+            at += CHUNK.size
+            content = packed[at : at + length]
+            chunks.append(OutputChunk(stream=Stream(stream), at_ms=at_ms, content=content))
+            at += length
+    except (zlib.error, struct.error, *SENSELESS) as error:
+        raise unreadable(f"the output of run {execution_id}", error) from error
+    return tuple(chunks)
 
 
 def engine_of(row: tuple[Any, ...]) -> EngineInfo:
