@@ -115,3 +115,23 @@ def test_a_queue_without_runs_is_found_without_reading_the_others(postgres: Post
     assert (placed, is_used) == ((), False)
     assert after_placed - before < MOST_READ
     assert after_used - after_placed < MOST_READ
+
+
+def test_waits_that_have_ended_are_found_without_reading_other_runs(
+    postgres: PostgresServer,
+) -> None:
+    open_store = postgres.new_database()
+    bench = Bench(lambda: open_store(busy_wait_s=30), FakeClock())
+    store = bench.store
+    bench.add(make_spec("poll", overlap=Overlap.ALLOW))
+    bench.run("poll", key="manual:0")
+    queue_copies(store)
+
+    with store.together():
+        before = read_rows(store)
+        for _ in range(12):  # After some times, the server keeps one plan for all values.
+            assert not store.has_expired(("command",), now_ms=bench.now)
+        read = read_rows(store) - before
+    store.close()
+
+    assert read < MOST_READ

@@ -379,8 +379,8 @@ def _error_of(outcome: Outcome) -> str:
 
 def _is_any_waiting(database: Connection) -> bool:
     """Whether any row waits for a condition."""
-    row = database.row("SELECT 1 FROM executions WHERE waiting_for IS NOT NULL LIMIT 1")
-    return row is not None
+    row = database.row("SELECT min(waiting_for) FROM executions WHERE waiting_for IS NOT NULL")
+    return row is not None and row[0] is not None
 
 
 _LEAST_COMPRESSED = 256  # below it the page is written whole anyway

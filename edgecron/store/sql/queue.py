@@ -102,7 +102,8 @@ def has_expired(database: Connection, queues: tuple[str, ...], *, now_ms: int) -
     """Whether a row of these queues has waited for a condition until its deadline."""
     return any(
         database.row(
-            "SELECT 1 FROM executions WHERE queue = :queue AND wait_until <= :now LIMIT 1",
+            """SELECT 1 FROM executions WHERE queue = :queue AND wait_until <= :now
+               ORDER BY wait_until LIMIT 1""",
             {"queue": queue, "now": now_ms},
         )
         is not None
