@@ -180,7 +180,7 @@ def test_an_uninstall_without_service_manager_and_service_is_no_error(
     said = edgecron("service", "uninstall", "--name", "test")
     installed = edgecron("service", "install")
 
-    assert (said.code, said.err) == (0, "edgecron-test is not installed\n")
+    assert (said.code, said.err) == (0, "service edgecron-test is not installed\n")
     assert installed.code == 1
 
 

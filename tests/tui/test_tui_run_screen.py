@@ -376,8 +376,8 @@ def test_facts_unfold_and_fold(scene: Scene) -> None:
 def test_a_search_is_written_below_and_gone_through(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("slash")
-        await seen.write("permission")
-        assert seen.lines()[-1] == " /permission"
+        await seen.write("meanwhile")
+        assert seen.lines()[-1] == " /meanwhile"
         assert "of 4 lines" in seen.text()
         await seen.press("enter")
         first = screen_of(seen).view.hit
@@ -386,7 +386,7 @@ def test_a_search_is_written_below_and_gone_through(scene: Scene) -> None:
         await seen.press("N")
         assert screen_of(seen).view.hit == first
         await seen.press("escape")
-        assert "/permission" not in seen.text()
+        assert "/meanwhile" not in seen.text()
         assert isinstance(seen.app.screen, RunScreen)
 
     look_at(scene, LONG, story)
