@@ -305,7 +305,7 @@ def default_policies(options: Options) -> Policies:
 def retention_values(
     config: Config, flags: Mapping[str, str | None] | None = None
 ) -> dict[str, Any]:
-    """List the fields of a Retention that are set, by name; None is without limit.
+    """Return the fields of a Retention that are set, by name. The value None sets no limit.
 
     `flags` has the texts of options by the names of settings. Fields that are not set are missing,
     so their defaults apply. Raises InvalidInput, which names the option or variable.

@@ -207,7 +207,8 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        # Textual would make every strip anew when the list scrolls, and leave circular garbage.
+        # Keep lines that were drawn. When the list scrolls, Textual would draw each line again, and
+        # Python would have to collect what this leaves behind.
         self._base, background = self.rich_style, self.background_colors[1]
         for y in crop.line_range:
             if y not in self._shown:

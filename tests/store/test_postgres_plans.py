@@ -91,7 +91,7 @@ def test_lists_of_schedules_read_each_run_few_times(postgres: PostgresServer) ->
         after_cells = read_rows(store)
     store.close()
 
-    # A few times each, not once for each other run: that were 9,000,000.
+    # A few times each, not once for each other run: those would be 9,000,000.
     assert after_ended - before < 3 * QUEUED
     assert after_cells - after_ended < 3 * QUEUED
 
