@@ -21,10 +21,11 @@ _BURST_MS = 1000
 _AHEAD_MS = 100
 _MOST_AHEAD = 128
 _LEAST_ENDED = 8  # fewer runs do not show how long runs take
-# Engines of one queue wake so long after each other for what is due. An engine that finds nothing
-# left costs a sixth of that.
-_TURN_MS = 8
-_LAST_TURN_MS = 200
+# Engines of one queue wake so long after each other for what is due. On a server, one claim of 256
+# schedules takes 50 ms: of 1,000 schedules and 50 engines, p99 was 1.6 to 2.0 s with 8 ms, and is
+# 0.3 s with 40 ms.
+_TURN_MS = 40
+_LAST_TURN_MS = 1_000
 # Only a few late runs run at once: so there are places for runs on time, and after a resume
 # hundreds of late runs do not start together.
 LATE_CAUSES = frozenset({Cause.CATCH_UP, Cause.BACKFILL})
