@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NoReturn
@@ -63,7 +63,13 @@ from edgecron.formats.document_plan import Action, Step, Wanted, compare_one
 from edgecron.model.listing import standing_of
 from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
 from edgecron.views.json_objects import schedule_object
-from edgecron.views.phrases import count_words, job_words, next_words, trigger_words
+from edgecron.views.phrases import (
+    count_words,
+    job_words,
+    named_words,
+    next_words,
+    trigger_words,
+)
 
 if TYPE_CHECKING:
     from edgecron.cli.session import Session
@@ -236,16 +242,7 @@ def _import(cli: Session, args: Namespace, content: bytes, crontab: Crontab) -> 
         ]
     )
     _say_left(cli, there, removed, schedules)
-    for one in added:
-        job = one.spec.job
-        for schedule in schedules.values():
-            there_job = schedule.spec.job
-            if (there_job.argv, there_job.stdin) == (job.argv, job.stdin):
-                rm = cli.command(f"rm {schedule.name}")
-                cli.warn(
-                    f"{one.name} runs the same command as {schedule.name}, which was there before;"
-                    f" if the crontab line has changed: {rm}"
-                )
+    _warn_of_same_commands(cli, added, schedules.values())
     if gone and not args.prune:
         _say_gone(cli, args, [schedules[one].name for one in gone])
     known = [specs[match.schedule_id].name for match in there if match not in wanted]
@@ -301,6 +298,25 @@ def _moved_entries(args: Namespace, content: bytes) -> list[Entry]:
         if numbers
         else []
     )
+
+
+def _warn_of_same_commands(
+    cli: Session, added: Iterable[Schedule], before: Iterable[Schedule]
+) -> None:
+    """Warn once for each command that both new and earlier schedules run."""
+    names: dict[tuple[object, ...], tuple[list[str], list[str]]] = {}
+    for place, schedules in enumerate((added, before)):
+        for one in schedules:
+            job = one.spec.job
+            names.setdefault((job.argv, job.stdin), ([], []))[place].append(one.name)
+    for new, old in names.values():
+        if new and old:
+            run, was = "runs" if len(new) == 1 else "run", "was" if len(old) == 1 else "were"
+            rm = cli.command(f"rm {old[0] if len(old) == 1 else 'NAME'}")
+            cli.warn(
+                f"{named_words(new)} {run} the same command as {named_words(old)}, which {was}"
+                f" there before; if the crontab line has changed: {rm}"
+            )
 
 
 def _say_gone(cli: Session, args: Namespace, names: list[str]) -> None:

@@ -207,6 +207,19 @@ def test_a_changed_line_of_another_file_is_named_if_its_command_is_known(
     assert "edgecron rm backup" in said.err
 
 
+def test_many_lines_with_a_known_command_are_named_once(edgecron: Edgecron, tmp_path: Path) -> None:
+    file = tmp_path / "many.crontab"
+    file.write_text("1 2 * * * backup\n2 2 * * * backup\n")
+    edgecron("import", "crontab", str(file))
+    other = tmp_path / "other.crontab"
+    other.write_text("3 2 * * * backup\n4 2 * * * backup\n")
+
+    said = edgecron("import", "crontab", str(other))
+
+    [warning] = [line for line in said.err.splitlines() if "the same command" in line]
+    assert "backup-3, backup-4 run the same command as backup, backup-2" in warning
+
+
 def test_a_command_that_reads_other_input_is_not_the_same(
     edgecron: Edgecron, crontab: Path, tmp_path: Path
 ) -> None:
