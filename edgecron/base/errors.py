@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+_T = TypeVar("_T")
 
 
 class EdgecronError(Exception):
@@ -42,6 +44,46 @@ class UsageError(InvalidInput):
     """A command line, or the value of an option, that can't be understood."""
 
     code = "usage"
+
+
+class InvalidOptions(UsageError):
+    """Several wrong options of one command line; `errors` has an error for each."""
+
+    def __init__(self, errors: Sequence[InvalidInput]) -> None:
+        super().__init__("; ".join(error.message for error in errors))
+        self.errors = tuple(errors)
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        return {"problems": [{"message": one.message, "hint": one.hint} for one in self.errors]}
+
+
+class Problems:
+    """Collects the errors of a command line, so that a person sees all of them."""
+
+    def __init__(self) -> None:
+        self._errors: list[InvalidInput] = []
+
+    def __len__(self) -> int:
+        return len(self._errors)
+
+    def note(self, error: InvalidInput) -> None:
+        self._errors.append(error)
+
+    def read(self, read: Callable[[], _T], otherwise: _T) -> _T:
+        """Return what `read` returns; if it raises an error, note it and return `otherwise`."""
+        try:
+            return read()
+        except InvalidInput as error:
+            self.note(error)
+            return otherwise
+
+    def refuse(self) -> None:
+        """Raise the error that was noted; InvalidOptions if there are several."""
+        if len(self._errors) > 1:
+            raise InvalidOptions(self._errors)
+        for error in self._errors:
+            raise error
 
 
 class InvalidTrigger(InvalidInput):

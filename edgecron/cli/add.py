@@ -22,7 +22,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_name
-from edgecron.base.errors import UsageError
+from edgecron.base.errors import Problems, UsageError
 from edgecron.base.units import to_ms
 from edgecron.base.zones import (
     LOCAL,
@@ -34,7 +34,6 @@ from edgecron.base.zones import (
 from edgecron.cli.parser import Parser
 from edgecron.cli.schedule_arguments import (
     add_schedule_arguments,
-    apply_rest,
     find_ineffective,
     find_least_niceness,
     find_missing_paths,
@@ -43,6 +42,7 @@ from edgecron.cli.schedule_arguments import (
     read_group_limit,
     read_job,
     read_policies,
+    read_rest,
     read_triggers,
     rename_former_option,
     with_defaults,
@@ -77,22 +77,28 @@ def run(cli: Session, args: Namespace) -> int:
     rename_former_option(cli, args)
     given = args
     args = with_defaults(cli, args)
-    timezone = check_zone("local" if args.tz is None else args.tz)
+    problems = Problems()
+    zone = "local" if args.tz is None else args.tz
+    timezone = problems.read(lambda: check_zone(zone), LOCAL)
     at = cli.now()
-    triggers = read_triggers(args, name=args.name, timezone=timezone, now=at)
-    if not triggers:
-        raise UsageError(
-            f"schedule {args.name!r} has no time to run at",
-            hint="give --when, --cron, --every, --at, --once, --on-boot, --after or --on-demand",
-        )
+    before = len(problems)
+    triggers = read_triggers(args, problems, name=args.name, timezone=timezone, now=at)
+    if not triggers and len(problems) == before:
+        hint = "give --when, --cron, --every, --at, --once, --on-boot, --after or --on-demand"
+        what = f"schedule {args.name!r} has no time to run at"
+        problems.note(UsageError(what, hint=hint))
+    job = read_job(args, None, problems)
+    policies = read_policies(args, Policies(), problems)
+    rest = read_rest(args, problems, timezone=timezone, now=at)
+    problems.refuse()
     spec = ScheduleSpec(
         name=args.name,
         triggers=tuple(trigger.text for trigger in triggers),
-        job=read_job(args, None),
+        job=job,
         timezone=timezone,
-        policies=read_policies(args, Policies()),
+        policies=policies,
+        **rest,
     )
-    spec = apply_rest(spec, args, now=at)
     limit = read_group_limit(args)
     client = cli.client()
     schedule = client.add(spec, origin="cli")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_name
 from edgecron.base.clock import SystemClock, now
-from edgecron.base.errors import InvalidTime, InvalidTrigger
+from edgecron.base.errors import InvalidTime, InvalidTrigger, Problems
 from edgecron.base.units import format_instant, from_ms, to_ms
 from edgecron.base.values import dataclass
 from edgecron.base.zones import load_zone
@@ -135,7 +135,9 @@ def _read(
             hint = "quote the cron text, because the shell expands *: edgecron check '0 2 * * *'"
             raise InvalidTrigger(error.message, hint=hint) from error
         raise
-    policies = read_policies(args, Policies())
+    problems = Problems()
+    policies = read_policies(args, Policies(), problems)
+    problems.refuse()
     job = Job(kind=JobKind.COMMAND, argv=("true",))
     spec = ScheduleSpec(name=name, triggers=(text,), job=job, timezone=timezone, policies=policies)
     timing = timing_of(read_calendars(spec, now=now), [trigger], seed=b"")

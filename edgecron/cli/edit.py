@@ -31,6 +31,7 @@ from edgecron.base.errors import (
     EdgecronError,
     InvalidDocument,
     InvalidInput,
+    Problems,
     UsageError,
     os_words,
 )
@@ -50,12 +51,12 @@ from edgecron.cli.parser import Parser
 from edgecron.cli.plans import put_changed, say_problems
 from edgecron.cli.schedule_arguments import (
     add_schedule_arguments,
-    apply_rest,
     is_anything_given,
     keep_uncleared,
     read_group_limit,
     read_job,
     read_policies,
+    read_rest,
     read_triggers,
     rename_former_option,
 )
@@ -101,21 +102,26 @@ def run(cli: Session, args: Namespace) -> int:
         now = client.now()
         if args.new_name is not None:
             spec = replace(spec, name=args.new_name)
-        timezone = _timezone(args, spec)
-        triggers = read_triggers(args, name=spec.name, timezone=timezone, now=now)
-        changed = replace(
+        problems = Problems()
+        timezone = problems.read(lambda: _timezone(args, spec), spec.timezone)
+        triggers = read_triggers(args, problems, name=spec.name, timezone=timezone, now=now)
+        job = read_job(args, spec.job, problems)
+        policies = read_policies(args, spec.policies, problems)
+        rest = read_rest(args, problems, timezone=timezone, now=now)
+        problems.refuse()
+        return replace(
             spec,
             triggers=tuple(trigger.text for trigger in triggers)
             or keep_uncleared(args, spec.triggers),
             timezone=timezone,
-            job=read_job(args, spec.job),
-            policies=read_policies(args, spec.policies),
+            job=job,
+            policies=policies,
+            **rest,
         )
-        return apply_rest(changed, args, now=now)
 
-    limit = read_group_limit(args)
     before = schedule_table(client.schedule(args.name))
     schedule = client.edit(args.name, change, origin="cli")
+    limit = read_group_limit(args)
     if limit is not None:
         client.limit_group(*limit)
         schedule = client.schedule(schedule.name)

@@ -15,7 +15,7 @@ from io import TextIOWrapper
 from itertools import zip_longest
 from typing import Any, TextIO
 
-from edgecron.base.errors import EdgecronError, UnknownTimezone
+from edgecron.base.errors import EdgecronError, InvalidOptions, UnknownTimezone
 from edgecron.base.safetext import clean, clean_json
 from edgecron.base.zones import load_zone, local_zone_name
 from edgecron.cli.terminal import raise_lost, tell, terminal_columns
@@ -158,6 +158,10 @@ class Output:
 
     def show_error(self, error: EdgecronError) -> None:
         """Print an error on stderr: a line of the error, a line of its hint, or one JSON object."""
+        if isinstance(error, InvalidOptions) and not self.is_json:
+            for one in error.errors:
+                self.show_error(one)
+            return
         hint = None if error.hint is None else self.complete_commands(error.hint)
         if self.is_json:
             body = {"code": error.code, "message": error.message, "hint": hint}

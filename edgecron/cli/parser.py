@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Collection
+from functools import partial
 from shlex import join
 from types import ModuleType
 from typing import Any, NoReturn
 
 from edgecron import __version__
-from edgecron.base.errors import UsageError
+from edgecron.base.errors import Problems, UsageError
 from edgecron.base.paths import HTTP_PLACE
 from edgecron.cli.commands import (
     COLORS,
@@ -212,15 +213,19 @@ class Parser(argparse.ArgumentParser):
         return joined
 
     def _refuse_unknown_option(self) -> None:
-        """Raise UsageError if the command line has an option that the command does not know."""
+        """Raise UsageError if the command line has options that the command does not know."""
         from edgecron.cli.suggestions import refuse_option  # Only for errors.
 
-        known = self._option_string_actions
+        known, problems = self._option_string_actions, Problems()
         for word in self._argv:
             is_option = word[:1] == "-" and word != "-"
             # A value can follow its short option immediately: -n5.
-            if is_option and word.partition("=")[0] not in known and word[:2] not in known:
-                refuse_option(word, known, prog=self.prog)
+            if not is_option or word.partition("=")[0] in known or word[:2] in known:
+                continue
+            # The value of an unknown option can be negative.
+            if not (problems and _NEGATIVE.match(word)):
+                problems.read(partial(refuse_option, word, known, prog=self.prog), None)
+        problems.refuse()
 
     def _refuse(self, unknown: list[str], argv: list[str]) -> NoReturn:
         from edgecron.cli.suggestions import hint_for_stray  # Only for errors.

@@ -11,9 +11,10 @@ import resource
 from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from edgecron.base.errors import UsageError
+from edgecron.base.errors import Problems, UsageError
 from edgecron.base.values import replace
 from edgecron.cli.parser import ADVANCED
 from edgecron.cli.session import Session
@@ -22,7 +23,7 @@ from edgecron.formats.config import option_defaults
 from edgecron.formats.document_writing import SWITCHED, trigger_key
 from edgecron.formats.option_texts import check_for_function, check_variable, is_secret
 from edgecron.formats.value_texts import read_time
-from edgecron.model.choices import JobKind
+from edgecron.model.choices import GLOBAL_SCOPE, JobKind
 from edgecron.model.job import Job
 from edgecron.model.options import (
     JOB_OPTIONS,
@@ -130,18 +131,17 @@ def rename_former_option(cli: Session, args: Namespace) -> None:
 
 
 def read_triggers(
-    args: Namespace, *, name: str, timezone: str | None, now: datetime
+    args: Namespace, problems: Problems, *, name: str, timezone: str | None, now: datetime
 ) -> list[Trigger]:
-    """Parse the given triggers; empty if none was given.
-
-    Raises InvalidTrigger, and UsageError for --allow-fast without an interval.
-    """
+    """Parse the given triggers; empty if none was given, or none can be read."""
     if args.allow_fast and not (args.every or args.when):
-        raise UsageError(
-            "--allow-fast is given without --every",
-            hint="give the interval, too, such as --every 500ms",
+        problems.note(
+            UsageError(
+                "--allow-fast is given without --every",
+                hint="give the interval, too, such as --every 500ms",
+            )
         )
-    triggers = []
+    triggers: list[Trigger | None] = []
     for key in _TRIGGERS:
         if key == "after":
             for switch, text in SWITCHED.items():
@@ -149,18 +149,18 @@ def read_triggers(
                     triggers.append(parse_trigger(text, timezone, name))
         for text in getattr(args, key) or ():
             if text != NONE or key == _WHEN:
-                triggers.append(
-                    values.read_trigger(
-                        key,
-                        text,
-                        what=option_label(key),
-                        name=name,
-                        timezone=timezone,
-                        now=now,
-                        is_fast_ok=args.allow_fast,
-                    )
+                read = partial(
+                    values.read_trigger,
+                    key,
+                    text,
+                    what=option_label(key),
+                    name=name,
+                    timezone=timezone,
+                    now=now,
+                    is_fast_ok=args.allow_fast,
                 )
-    return triggers
+                triggers.append(problems.read(read, None))
+    return [one for one in triggers if one is not None]
 
 
 def keep_uncleared(args: Namespace, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -169,16 +169,19 @@ def keep_uncleared(args: Namespace, texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(text for text in texts if trigger_key(text) not in cleared)
 
 
-def read_policies(args: Namespace, before: Policies) -> Policies:
+def read_policies(args: Namespace, before: Policies, problems: Problems) -> Policies:
     """Return the policies with the given changes."""
-    changes = values.policy_fields(vars(args), option_label)
+    changes: dict[str, Any] = {}
+    for option in POLICIES:
+        given = {option.name: getattr(args, option.name, None)}
+        changes |= problems.read(partial(values.policy_fields, given, option_label), {})
     if not changes:
         return before
     if "except_days" in changes:
         changes["except_days"] = tuple(map(_whole_path, changes["except_days"]))
-    changed = replace(before, **changes)
+    changed = problems.read(lambda: replace(before, **changes), before)
     if "retry_delay_s" in changes or "retry_max_delay_s" in changes:
-        values.check_retry_delays(changed, option_label)
+        problems.read(lambda: values.check_retry_delays(changed, option_label), None)
     return changed
 
 
@@ -188,28 +191,30 @@ def _whole_path(text: str) -> str:
     return os.path.abspath(os.path.expanduser(text)) if is_file else text
 
 
-def apply_rest(spec: ScheduleSpec, args: Namespace, *, now: datetime) -> ScheduleSpec:
-    """Apply the options that are neither triggers, job nor policies."""
+def read_rest(
+    args: Namespace, problems: Problems, *, timezone: str | None, now: datetime
+) -> dict[str, Any]:
+    """Return the given fields that are neither triggers, job nor policies."""
     changes: dict[str, Any] = {}
     if args.group is not None:
-        changes["group"], _ = values.read_group(args.group, what="--group")
+        group = partial(values.read_group, args.group, what="--group")
+        changes["group"], _ = problems.read(group, (None, None))
     if args.description is not None:
         changes["description"] = None if args.description == NONE else args.description
     for name, option, is_past_ok in (("from_at", "--from", True), ("until_at", "--until", False)):
         text = getattr(args, name)
         if text is not None:
-            changes[name] = (
-                None
-                if text == NONE
-                else read_time(
-                    text, what=option, timezone=spec.timezone, now=now, is_past_ok=is_past_ok
-                )
+            read = partial(
+                read_time, text, what=option, timezone=timezone, now=now, is_past_ok=is_past_ok
             )
+            changes[name] = None if text == NONE else problems.read(read, None)
     if args.max_runs is not None:
-        changes["max_runs"] = values.read_max_runs(args.max_runs, what="--max-runs")
+        max_runs = partial(values.read_max_runs, args.max_runs, what="--max-runs")
+        changes["max_runs"] = problems.read(max_runs, None)
     if args.scope is not None:
-        changes["scopes"] = tuple(values.read_scope(text, what="--scope") for text in args.scope)
-    return replace(spec, **changes) if changes else spec
+        scopes = (partial(values.read_scope, text, what="--scope") for text in args.scope)
+        changes["scopes"] = tuple(problems.read(scope, GLOBAL_SCOPE) for scope in scopes)
+    return changes
 
 
 def read_group_limit(args: Namespace) -> tuple[str, int | None] | None:
@@ -217,41 +222,49 @@ def read_group_limit(args: Namespace) -> tuple[str, int | None] | None:
     return None if args.group is None else values.read_limit(args.group, what="--group")
 
 
-def read_job(args: Namespace, before: Job | None) -> Job:
+def read_job(args: Namespace, before: Job | None, problems: Problems) -> Job:
     """Return the job with the given changes; without `before`, a command must be given."""
+    # Takes the place of a job that can't be read: the caller refuses the problems.
+    stand_in = before or Job(kind=JobKind.COMMAND, argv=(NONE,))
+    otherwise = (stand_in.kind, stand_in.argv)
+    kind, argv = problems.read(lambda: _read_command(args, before), otherwise)
+    changes: dict[str, Any] = {}
+    for option in JOB_OPTIONS:
+        text = getattr(args, option.name)
+        if text is not None and option.type is not OptionType.VARIABLES:
+            read = partial(_read, option, text)
+            changes[option.name] = None if text == NONE else problems.read(read, None)
+    changes["env"] = problems.read(lambda: _read_variables(args, before), {})
+    job = problems.read(lambda: replace(stand_in, kind=kind, argv=argv, **changes), stand_in)
+    for option in JOB_OPTIONS:
+        if getattr(args, option.name) is not None:
+            check = partial(check_for_function, job, option.name, what=option.option)
+            problems.read(check, job)
+    return job
+
+
+def _read_command(args: Namespace, before: Job | None) -> tuple[JobKind, tuple[str, ...]]:
     if args.argv is not None and args.shell is not None:
         raise UsageError(
             "--shell and a command after -- are both given, expected one of them",
             hint="remove one of them",
         )
     if args.argv is not None:
-        kind, argv = JobKind.COMMAND, tuple(args.argv)
-    elif args.shell is not None:
-        kind, argv = JobKind.SHELL, (args.shell,)
-    elif before is not None:
-        kind, argv = before.kind, before.argv
-    else:
-        raise UsageError(
-            "the command is missing", hint="write it after --, or give a line with --shell"
-        )
-    changes: dict[str, Any] = {}
-    for option in JOB_OPTIONS:
-        text = getattr(args, option.name)
-        if text is not None and option.type is not OptionType.VARIABLES:
-            changes[option.name] = None if text == NONE else _read(option, text)
+        return JobKind.COMMAND, tuple(args.argv)
+    if args.shell is not None:
+        return JobKind.SHELL, (args.shell,)
+    if before is not None:
+        return before.kind, before.argv
+    raise UsageError(
+        "the command is missing", hint="write it after --, or give a line with --shell"
+    )
+
+
+def _read_variables(args: Namespace, before: Job | None) -> dict[str, str]:
     env = _read_env(args.env, dict(before.env) if before is not None else {})
     given = {text.partition("=")[0] for text in args.env or ()}
-    env |= {
-        name: value
-        for name, value in _read_shell(args.env_from_shell or ()).items()
-        if name not in given
-    }
-    job = Job(kind=kind, argv=argv) if before is None else before
-    job = replace(job, kind=kind, argv=argv, env=env, **changes)
-    for option in JOB_OPTIONS:
-        if getattr(args, option.name) is not None:
-            check_for_function(job, option.name, what=option.option)
-    return job
+    shell = _read_shell(args.env_from_shell or ())
+    return env | {name: value for name, value in shell.items() if name not in given}
 
 
 def find_secrets(args: Namespace) -> list[str]:

@@ -175,6 +175,35 @@ def test_bad_usage_is_an_error_with_a_hint_and_leaves_the_database(
     assert schedule["revision"] == revision
 
 
+@pytest.mark.parametrize("command", ["add", "edit"])
+def test_all_wrong_options_are_named_at_once(
+    edgecron: Edgecron, filled: tuple[Path, int], command: str
+) -> None:
+    given = ("--timeout", "soon", "--retries", "many", "--env", "LANG", "--scope", "pump")
+    words = ("--db", str(filled[0]), command, "backup", "--every", "5 parsecs", *given)
+
+    said = edgecron(*words, *COMMAND)
+    as_json = edgecron("--json", *words, *COMMAND)
+
+    errors = [line for line in said.err.splitlines() if line.startswith("error: ")]
+    assert (said.code, len(errors)) == (2, 5)
+    for option in ("--every", "--timeout", "--retries", "--env", "--scope"):
+        assert any(option in error for error in errors), option
+    problems = as_json.error["problems"]
+    assert [f"error: {one['message']}" for one in problems] == errors
+    assert all(one["hint"] for one in problems)
+
+
+def test_all_unknown_options_are_named_at_once(edgecron: Edgecron) -> None:
+    said = edgecron("add", "x", *WHEN, "--retires", "3", "--nicee", "-5", *COMMAND)
+
+    assert [line for line in said.err.splitlines() if line.startswith("error")] == [
+        "error: unknown option '--retires'",
+        "error: unknown option '--nicee'",
+    ]
+    assert "did you mean --retries?" in said.err
+
+
 @pytest.mark.failure(10)
 def test_a_date_that_can_never_come_is_refused(edgecron: Edgecron, database: Path) -> None:
     said = edgecron("add", "x", "--cron", "0 0 30 2 *", *COMMAND)
