@@ -78,7 +78,7 @@ BENCHES: dict[str, tuple[Measure, str]] = {
     "scale": (scale.rows, "a thousand schedules to a million"),
     "steady": (steady.rows, "200 starts a second for ten minutes"),
     "dashboard": (dashboard.rows, "the dashboard: first paint, keys, idle, memory"),
-    "written": (written.rows, "what is written for a lone run"),
+    "written": (written.rows, "what is written for a single run"),
     "catch-up": (catch_up.rows, "deciding a misfire of fifty years"),
 }
 PEERS: dict[str, tuple[Callable[[Setting, Programs], Iterator[Row]], str]] = {

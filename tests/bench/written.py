@@ -1,4 +1,4 @@
-"""What is written for one lone run that prints a line?
+"""What is written for a single run that prints a line?
 
 Each run is claimed and ended by itself: sixty of one schedule, then one each of two hundred. What
 engine, supervisor and guardian hand to write(), and what of it goes to the disk, until the log
@@ -40,7 +40,7 @@ def rows(setting: Setting) -> Iterator[Row]:
         plain_kb, small_kb = (one["wchar"] / runs / 1024 for one in (plain, small))
         yield Row(
             bench="written",
-            what=f"bytes handed to write() per lone run, {what}",
+            what=f"bytes handed to write() per single run, {what}",
             measured=f"{kb['wchar']:.1f} KB",
             reference=f"two plain transactions, 4 KiB pages {plain_kb:.1f} KB",
             ratio=kb["wchar"] / plain_kb,
