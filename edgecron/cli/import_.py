@@ -29,7 +29,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from edgecron.base.errors import InvalidCrontab, InvalidInput, UsageError
 from edgecron.base.files import write_whole
@@ -61,20 +61,10 @@ from edgecron.formats.crontab_lines import (
 )
 from edgecron.formats.document_plan import Action, Step, Wanted, compare_one
 from edgecron.model.listing import standing_of
+from edgecron.model.options import Policies
 from edgecron.model.schedule import Imported, Schedule, ScheduleSpec
 from edgecron.views.json_objects import schedule_object
-from edgecron.views.phrases import (
-    count_words,
-    job_words,
-    named_words,
-    next_words,
-    trigger_words,
-)
-
-if TYPE_CHECKING:
-    from edgecron.cli.session import Session
-    from edgecron.model.options import Policies
-
+from edgecron.views.phrases import count_words, job_words, named_words, next_words, trigger_words
 
 _FORMATS = ("crontab", "anacrontab")
 _SIDES = ("crontab", "edgecron")
