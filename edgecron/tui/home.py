@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -15,7 +15,6 @@ from textual.widget import AwaitMount
 
 from edgecron.base.errors import NotFound
 from edgecron.model.choices import ACTIVE
-from edgecron.model.listing import MOST_SORTED, RunSort, SortBy
 from edgecron.tui import lanes, run_list, schedule_list, upcoming_list
 from edgecron.tui.action_screen import StartScreen
 from edgecron.tui.database_app import Engines, Overview
@@ -24,7 +23,7 @@ from edgecron.tui.list_filter import FilterLine, ListPane
 from edgecron.tui.list_rows import Targets
 from edgecron.tui.list_view import LineView
 from edgecron.tui.output_tail import OutputTail
-from edgecron.tui.queries import DatabaseSource, ThrottledQuery
+from edgecron.tui.queries import DatabaseSource, SortingScreen, ThrottledQuery
 from edgecron.tui.status import (
     Banner,
     Cards,
@@ -54,19 +53,14 @@ _LISTS = {
 }
 _PANES = tuple(_LISTS)
 _FIRST = "timeline"
-_Sort: TypeAlias = SortBy | RunSort
-_Sortable: TypeAlias = (
-    schedule_list.ScheduleSource | upcoming_list.UpcomingSource | run_list.RunSource
-)
-_DESCENDING: frozenset[_Sort] = schedule_list.DESCENDING | run_list.DESCENDING
 
 
-class HomeScreen(StartScreen[None]):
+class HomeScreen(SortingScreen[None], StartScreen[None]):
     """Three lists of one database."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
         *("timeline", "schedules", "upcoming", "runs", "failures"),
-        *("sort", "reverse", "filter", "back", "tail"),
+        *("filter", "back", "tail"),
     )
 
     def __init__(self) -> None:
@@ -116,7 +110,7 @@ class HomeScreen(StartScreen[None]):
         return ListPane(LineView(self._sources[name], columns, id=name, empty=empty), below=days)
 
     async def on_mount(self) -> None:
-        self._show_order(self.timeline)
+        self.current_view().show_order()
         self.screen_layout_refresh_signal.subscribe(self, self._check_sizes)
         self._focus_list(_FIRST)
         self.query_one(OutputTail).place()
@@ -140,8 +134,8 @@ class HomeScreen(StartScreen[None]):
         if not self.query("#schedules"):
             return  # The application ended meanwhile.
         self._has_lists = True
-        self._show_order(self.schedules)
-        self._show_order(self.upcoming)
+        for name in ("schedules", "upcoming"):
+            self.query_one(f"#{name}", LineView).show_order()
         self._read_all()
 
     def _read_all(self) -> None:
@@ -436,46 +430,8 @@ class HomeScreen(StartScreen[None]):
                 f"marked the newest {run_list.MOST_MARKED:,}; use a filter to mark fewer"
             )
 
-    # The order of lines.
-
-    def action_sort(self) -> None:
-        source = self._sortable()
-        if source is not None:
-            sorts = source.sorts
-            following = sorts[(sorts.index(source.sort) + 1) % len(sorts)]
-            self._sort_by(source, following, following in _DESCENDING)
-
-    def action_reverse(self) -> None:
-        source = self._sortable()
-        if source is not None:
-            self._sort_by(source, source.sort, not source.is_descending)
-
-    def _sortable(self) -> _Sortable | None:
-        """Return the list in front, which can be sorted."""
-        source = self.current_source()
-        return source if isinstance(source, _Sortable) else None
-
-    def on_line_view_headed(self, message: LineView.Headed) -> None:
-        source = message.view.source
-        if not isinstance(source, _Sortable):
-            return
-        sort = source.sorted_by.get(message.column)
-        if sort is not None:
-            is_again = sort is source.sort
-            is_descending = sort in _DESCENDING
-            self._sort_by(source, sort, not source.is_descending if is_again else is_descending)
-
-    def _sort_by(self, source: _Sortable, sort: Any, is_descending: bool) -> None:
-        source.sort_by(sort, is_descending=is_descending)
-        self._show_order(source)
-        if source is self.upcoming and self.upcoming.found.has_more:
-            self.app.show_notice(f"sorted the next {len(self.upcoming.found.fires):,} runs")
-        if source is self.runs and self.runs.count > MOST_SORTED:
-            self.app.show_notice(f"shows the first {MOST_SORTED:,} of all runs in this order")
-
-    def _show_order(self, source: _Sortable) -> None:
-        view = self.query_one(f"#{source.topic}", LineView)
-        view.show_order(source.sorted_by, source.sort, is_descending=source.is_descending)
+    def sorted_view(self) -> LineView:
+        return self.current_view()
 
     # Going to a schedule.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgecron.base.values import NamedTuple
 from edgecron.tui.text_line import Span
@@ -144,3 +144,42 @@ class Source(ABC):
     def unused_keys(self, wanted: Filter) -> Sequence[str]:
         """Return the keys of a filter that do not apply to these lines."""
         return ()
+
+
+class SortedSource(Source):
+    """Lines in an order that the user can change.
+
+    `sorts` are the orders as one key goes through them, `sorted_by` is the order of each column,
+    and orders in `descending` begin with the most. `order_note` says what an order leaves out.
+    """
+
+    sorts: Sequence[Any]
+    sorted_by: Mapping[int, Any]
+    descending: Set[Any] = frozenset()
+    sort: Any
+    is_descending: bool = False
+
+    @property
+    def order_note(self) -> str:
+        return ""
+
+    @abstractmethod
+    def sort_by(self, sort: Any, *, is_descending: bool) -> None:
+        """Show the lines in another order."""
+
+    def sort_next(self) -> None:
+        """Show the lines in the next order."""
+        following = self.sorts[(self.sorts.index(self.sort) + 1) % len(self.sorts)]
+        self.sort_by(following, is_descending=following in self.descending)
+
+    def reverse(self) -> None:
+        """Show the lines in the opposite direction."""
+        self.sort_by(self.sort, is_descending=not self.is_descending)
+
+    def sort_by_column(self, column: int) -> None:
+        """Sort by a column; again by the same one sorts in the opposite direction."""
+        if column in self.sorted_by:
+            sort = self.sorted_by[column]
+            is_again = sort == self.sort
+            is_descending = not self.is_descending if is_again else sort in self.descending
+            self.sort_by(sort, is_descending=is_descending)

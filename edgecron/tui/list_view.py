@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_rows import GAP, Column, Line, Source, share_out
+from edgecron.tui.list_rows import GAP, Column, Line, SortedSource, Source, share_out
 from edgecron.tui.text_line import Span, StyledWidget, first_of, last_of, pace_of
 from edgecron.views.phrases import display_width, fit
 
@@ -274,12 +274,13 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         spans = [Segment(text, base + self.theme_style(style, on=on)) for text, style in cell]
         return [blank, *spans] if column.is_right else [*spans, blank]
 
-    def show_order(
-        self, orders: Mapping[int, object], order: object, *, is_descending: bool
-    ) -> None:
+    def show_order(self) -> None:
         """Show by which column the lines are in order: the first one that has this order."""
-        column = next((at for at, each in orders.items() if each == order), None)
-        self.sorted_by = None if column is None else (column, is_descending)
+        source = self.source
+        if isinstance(source, SortedSource):
+            orders = source.sorted_by.items()
+            column = next((at for at, each in orders if each == source.sort), None)
+            self.sorted_by = None if column is None else (column, source.is_descending)
         self.refresh()
 
     def titles(self) -> list[tuple[Span, ...]]:

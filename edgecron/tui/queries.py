@@ -16,7 +16,7 @@ from textual.widget import Widget
 from edgecron.base.errors import NotFound
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_rows import Source, Targets
+from edgecron.tui.list_rows import SortedSource, Targets
 from edgecron.tui.list_view import LineView
 from edgecron.tui.status import KeyLine, StatusLine
 from edgecron.tui.text_line import Facts, Row, Span, TextLine
@@ -167,7 +167,7 @@ class ThrottledQuery(Generic[T]):
         self._screen.ask(self._topic, timed, answered)
 
 
-class DatabaseSource(Source, Generic[T]):
+class DatabaseSource(SortedSource, Generic[T]):
     """Lines that are read from the database; calls `changed` when there is something new to show.
 
     `topic` is that of its question.
@@ -206,7 +206,7 @@ class DatabaseSource(Source, Generic[T]):
         """Return these lines as the targets of an action; None if they are unknown."""
 
 
-class RowSource(Source, Generic[T]):
+class RowSource(SortedSource, Generic[T]):
     """Rows that are all in memory, in the order in which they were read or by a column.
 
     `VALUES` are what the rows are sorted by, for each column; rows without a value come last.
@@ -219,7 +219,9 @@ class RowSource(Source, Generic[T]):
         self._read: Sequence[T] = ()
         self.rows: Sequence[T] = ()
         self.now: datetime | None = None
-        self.order: tuple[int, bool] | None = None  # column, is it descending; None: as read
+        self.sorts = (None, *range(len(self.VALUES)))
+        self.sorted_by = {column: column for column in range(len(self.VALUES))}
+        self.sort: int | None = None  # a column; None: as read
 
     @abstractmethod
     def key_of(self, row: T) -> int:
@@ -228,25 +230,58 @@ class RowSource(Source, Generic[T]):
     def show(self, rows: Sequence[T], *, now: datetime) -> None:
         """Show these rows."""
         self._read, self.now = rows, now
-        self.sort_by(self.order)
+        self.sort_by(self.sort, is_descending=self.is_descending)
 
-    def sort_by(self, order: tuple[int, bool] | None) -> None:
-        """Show the rows in another order."""
-        self.order = order
+    def sort_by(self, sort: int | None, *, is_descending: bool) -> None:
+        if sort is None and is_descending:
+            sort = 0
+        self.sort, self.is_descending = sort, is_descending
         self.rows = self._read
-        if order is not None:
-            value = self.VALUES[order[0]]
+        if sort is not None:
+            value = self.VALUES[sort]
             known = [row for row in self._read if value(row) is not None]
-            known.sort(key=value, reverse=order[1])
+            known.sort(key=value, reverse=is_descending)
             self.rows = [*known, *(row for row in self._read if value(row) is None)]
         self.keys = [self.key_of(row) for row in self.rows]
 
 
-class FactsScreen(QueryScreen[None]):
+class SortingScreen(QueryScreen[ScreenResultType]):
+    """A screen with a list that the user can sort by its columns."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("sort", "reverse")
+
+    def sorted_view(self) -> LineView | None:
+        """Return the list that the keys sort; None while there is none."""
+        return next(iter(self.query(LineView)), None)
+
+    def action_sort(self) -> None:
+        self.change_order(self.sorted_view(), SortedSource.sort_next)
+
+    def action_reverse(self) -> None:
+        self.change_order(self.sorted_view(), SortedSource.reverse)
+
+    def on_line_view_headed(self, message: LineView.Headed) -> None:
+        self.change_order(message.view, lambda source: source.sort_by_column(message.column))
+
+    def change_order(self, view: LineView | None, change: Callable[[SortedSource], None]) -> None:
+        """Change the order of a list, and show it."""
+        if view is None:
+            return
+        source = view.source
+        if not isinstance(source, SortedSource):
+            self.app.show_notice("this list has only one order")
+            return
+        change(source)
+        view.show_order()
+        if source.order_note:
+            self.app.show_notice(source.order_note)
+
+
+class FactsScreen(SortingScreen[None]):
     """A list with facts. `PLACE` names the screen for the line of keys."""
 
     PLACE: ClassVar[str]
-    BINDINGS: ClassVar[list[BindingType]] = bindings("back", "sort", "reverse")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("back")
     DEFAULT_CSS = """
     FactsScreen #parts { height: 1fr; }
     FactsScreen #facts { height: 9; margin-top: 1; }
@@ -309,31 +344,11 @@ class FactsScreen(QueryScreen[None]):
     def on_line_view_moved(self) -> None:
         self.show_facts()
 
-    def action_sort(self) -> None:
-        """Sort by the next column; after the last one, show the rows as they were read."""
-        order = self.query_one(LineView).sorted_by
-        count = len(self.query_one(LineView).columns)
-        following = 0 if order is None else order[0] + 1
-        self._sort_by((following, False) if following < count else None)
-
-    def action_reverse(self) -> None:
-        order = self.query_one(LineView).sorted_by
-        self._sort_by((0, True) if order is None else (order[0], not order[1]))
-
-    def on_line_view_headed(self, message: LineView.Headed) -> None:
-        order = message.view.sorted_by
-        is_again = order is not None and order[0] == message.column
-        self._sort_by((message.column, is_again and order is not None and not order[1]))
-
-    def _sort_by(self, order: tuple[int, bool] | None) -> None:
-        view = self.query_one(LineView)
-        if not isinstance(view.source, RowSource):
-            self.app.show_notice("this list has only one order")
-            return
-        view.source.sort_by(order)
-        view.sorted_by = order
-        view.source_changed()
-        self.show_facts()
+    def change_order(self, view: LineView | None, change: Callable[[SortedSource], None]) -> None:
+        super().change_order(view, change)
+        if view is not None:
+            view.source_changed()
+            self.show_facts()
 
     def on_line_view_opened(self) -> None:
         # Loaded when needed: the first screen shows no dialog.

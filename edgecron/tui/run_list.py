@@ -51,12 +51,11 @@ COLUMNS = (
     Column("NOTE", 12, 30, share=1, drop=3),
     Column("RUN", 4, 9, drop=2, is_right=True),
 )
-# The order of each column, and the column of each order. Then: orders that begin with the most.
+# The order of each column.
 SORTED_BY = {
     0: RunSort.STATUS, 1: RunSort.STATUS, 2: RunSort.SCHEDULE, 3: RunSort.STARTED,
     4: RunSort.DURATION, 5: RunSort.NOTE, 6: RunSort.RUN,
 }  # fmt: skip
-DESCENDING = frozenset({RunSort.RUN, RunSort.DURATION, RunSort.STARTED})
 _NAME = 2  # the column left out in the list of one schedule
 _NOTE = 5
 HISTORY_SORTED_BY = {at - (at > _NAME): sort for at, sort in SORTED_BY.items() if at != _NAME}
@@ -78,6 +77,7 @@ class RunSource(DatabaseSource["_Found"]):
     topic = "runs"
     sorts = tuple(RunSort)
     sorted_by = SORTED_BY
+    descending = frozenset({RunSort.RUN, RunSort.DURATION, RunSort.STARTED})
 
     def __init__(
         self,
@@ -102,6 +102,9 @@ class RunSource(DatabaseSource["_Found"]):
         self._unreadable: set[int] = set()  # ids found so far
         self.sort = RunSort.RUN
         self.is_descending = True
+        if schedule_id is not None:
+            self.sorts = tuple(sort for sort in RunSort if sort is not RunSort.SCHEDULE)
+            self.sorted_by = HISTORY_SORTED_BY
 
     @property
     def count(self) -> int:
@@ -117,12 +120,16 @@ class RunSource(DatabaseSource["_Found"]):
         return self._is_sorted and self._count >= MOST_SORTED
 
     @property
+    def order_note(self) -> str:
+        is_long = self._count > MOST_SORTED
+        return f"shows the first {MOST_SORTED:,} of all runs in this order" if is_long else ""
+
+    @property
     def _is_sorted(self) -> bool:
         """Whether the order is another one than newest first."""
         return self.sort is not RunSort.RUN or not self.is_descending
 
     def sort_by(self, sort: RunSort, *, is_descending: bool) -> None:
-        """Show runs in another order."""
         self.sort, self.is_descending = sort, is_descending
         self._outdate()
         self.read_at_once()

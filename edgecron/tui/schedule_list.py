@@ -69,16 +69,15 @@ SORTED_BY = {column: sort for sort, column in SORTS.items()} | {
     4: SortBy.NEXT,
     6: SortBy.STATUS,
 }
-# Orders that begin with the latest or the most.
-DESCENDING = frozenset({SortBy.LAST, SortBy.RUNS})
 
 
 class ScheduleSource(DatabaseSource["_Found"]):
     """The source of schedules: all ids in order, and the lines near the visible ones."""
 
     topic = "schedules"
-    sorts: Sequence[SortBy] = tuple(SORTS)
+    sorts = tuple(SORTS)
     sorted_by: Mapping[int, SortBy] = SORTED_BY
+    descending = frozenset({SortBy.LAST, SortBy.RUNS})
 
     def __init__(self, screen: QueryScreen[Any], *, changed: Callable[[], None]) -> None:
         super().__init__(screen, changed=changed)
@@ -89,10 +88,8 @@ class ScheduleSource(DatabaseSource["_Found"]):
         self._is_begun = False
         self._own_zone = ""  # of this machine, when lines were read
         self.sort = SortBy.NAME
-        self.is_descending = False
 
     def sort_by(self, sort: SortBy, *, is_descending: bool) -> None:
-        """Show schedules in another order."""
         self.sort, self.is_descending = sort, is_descending
         self.read_at_once()
 

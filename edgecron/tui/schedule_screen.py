@@ -11,7 +11,6 @@ from textual.containers import Vertical, VerticalScroll
 from textual.timer import Timer
 
 from edgecron.base.safetext import clean
-from edgecron.model.listing import RunSort
 from edgecron.tui import run_list
 from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.durations import scale_words, trend_lines
@@ -19,7 +18,7 @@ from edgecron.tui.keys import bindings
 from edgecron.tui.list_rows import Targets
 from edgecron.tui.list_view import LineView
 from edgecron.tui.output_tail import OutputTail
-from edgecron.tui.queries import ThrottledQuery
+from edgecron.tui.queries import SortingScreen, ThrottledQuery
 from edgecron.tui.schedule_facts import (
     ScheduleDetail,
     definition_rows,
@@ -64,12 +63,12 @@ class HistoryView(LineView):
             super().action_up()
 
 
-class ScheduleScreen(EditScreen[None]):
+class ScheduleScreen(SortingScreen[None], EditScreen[None]):
     """One schedule. It is given by its name, and followed if it is renamed."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(
         *("back", "fields", "up", "down", "page_up", "page_down", "top", "bottom"),
-        *("tail", "sort", "reverse"),
+        "tail",
     )
 
     DEFAULT_CSS = """
@@ -156,35 +155,6 @@ class ScheduleScreen(EditScreen[None]):
 
     def on_line_view_moved(self) -> None:
         self._read_tail()
-
-    # The order of its runs.
-
-    def action_sort(self) -> None:
-        if self.history is not None:
-            sorts: list[RunSort] = [sort for sort in RunSort if sort is not RunSort.SCHEDULE]
-            following = sorts[(sorts.index(self.history.sort) + 1) % len(sorts)]
-            self._sort_by(following, is_descending=following in run_list.DESCENDING)
-
-    def action_reverse(self) -> None:
-        if self.history is not None:
-            self._sort_by(self.history.sort, is_descending=not self.history.is_descending)
-
-    def on_line_view_headed(self, message: LineView.Headed) -> None:
-        history, sort = self.history, run_list.HISTORY_SORTED_BY[message.column]
-        if history is not None:
-            is_again = sort is history.sort
-            is_descending = sort in run_list.DESCENDING
-            self._sort_by(
-                sort, is_descending=not history.is_descending if is_again else is_descending
-            )
-
-    def _sort_by(self, sort: RunSort, *, is_descending: bool) -> None:
-        columns = {found: at for at, found in reversed(run_list.HISTORY_SORTED_BY.items())}
-        for view in self.query(HistoryView):
-            if self.history is not None:
-                self.history.sort_by(sort, is_descending=is_descending)
-                view.sorted_by = columns[sort], is_descending
-                view.refresh()
 
     def _read_tail(self) -> None:
         for view in self.query(HistoryView):

@@ -163,10 +163,9 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
         self._read_at = self._now()
         self._first_to_come: datetime | None = None
         self.sort = SortBy.NEXT
-        self.is_descending = False
 
     def sort_by(self, sort: SortBy, *, is_descending: bool) -> None:
-        """Show the fires that were read in another order; equal ones by time."""
+        # Only the fires that were read; equal ones are in order of time.
         self.sort, self.is_descending = sort, is_descending
         self._put_in_order()
         self._changed()
@@ -186,6 +185,10 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
     @property
     def is_counted(self) -> bool:
         return not self.found.has_more
+
+    @property
+    def order_note(self) -> str:
+        return f"sorted the next {len(self.found.fires):,} runs" if self.found.has_more else ""
 
     def unused_keys(self, wanted: Filter) -> Sequence[str]:
         return wanted.unused_on_fires

@@ -189,8 +189,8 @@ def test_it_takes_its_terminal_back_when_it_was_stopped_without_a_word(
 
 # What `s` does then.
 _DEFECT = Edit(
-    function="HomeScreen.action_sort",
-    old="self._sortable()",
+    function="SortingScreen.action_sort",
+    old="self.sorted_view()",
     new=r"exec('raise RuntimeError(\'bad \\x1b]52;c;aGk=\\x07\')')",
 )
 
