@@ -8,7 +8,11 @@ from textual import events
 from textual.app import App
 from textual.dom import DOMNode
 
+from edgecron.tui.list_view import LineView
+
 _MOST_KEYS = 64  # keys in flight that are remembered
+# Enter as a terminal sends it until the dashboard owns the terminal.
+_TYPED_ENTER = "ctrl+j"
 _NEVER_HELD = ("ctrl+c", "ctrl+q", "ctrl+z")  # You can leave while a slow database is read.
 
 
@@ -25,13 +29,18 @@ class TypedAheadApp(App[None]):
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key) and not event.is_forwarded:
+            if event.key == _TYPED_ENTER and _TYPED_ENTER not in self.screen.active_bindings:
+                event = events.Key("enter", "\r")
             if self._hold(event):
                 return
             self._note_sent(event)
         await super().on_event(event)
 
     def on_key(self, event: events.Key) -> None:
-        """Send a key that its widget ignored to the widget that has the focus now."""
+        """Send a key that its widget ignored to the widget that has the focus now.
+
+        A list keeps the key if an earlier one has moved its cursor to a line that is not read yet.
+        """
         if self._hold(event):
             event.prevent_default()
             return
@@ -42,6 +51,8 @@ class TypedAheadApp(App[None]):
             again = events.Key(event.key, event.character)
             self._note_sent(again)
             focused._forward_event(again)
+        elif isinstance(focused, LineView):
+            focused.keep(event)
 
     def hold_keys(self) -> list[events.Key]:
         """Keep keys from the current screen: they are for a question that is being prepared.

@@ -345,14 +345,16 @@ class HomeScreen(SortingScreen[None], StartScreen[None]):
     def on_line_view_opened(self, message: LineView.Opened) -> None:
         if self.app.screen is not self:
             return  # The key was pressed twice.
-        name, line = self.current_schedule(), message.view.current()
-        run = self.timeline.chosen_run() if message.view.source is self.timeline else None
+        view, line = message.view, message.line
+        run = self.timeline.chosen_run() if view.source is self.timeline else None
         if run is not None:
             self.open_run(run.run_id)
-        elif message.view.source is self.runs and line is not None:
+        elif view.source is self.runs and line is not None:
             self.open_run(line.key)
-        elif name is not None:
-            self.open_schedule(name)
+        elif line is not None and view.id is not None:
+            name = self._sources[view.id].schedule_of(line.key)
+            if name is not None:
+                self.open_schedule(name)
 
     def current_schedule(self) -> str | None:
         """Return the schedule of the line under the cursor; None without one."""

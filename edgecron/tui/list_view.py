@@ -72,7 +72,11 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             return self.view
 
     class Opened(Moved):
-        """The user opened a line: Enter, or a second click."""
+        """The user opened a line: Enter, or a second click. A later key can move the cursor."""
+
+        def __init__(self, view: LineView) -> None:
+            super().__init__(view)
+            self.line = view.current()
 
     class Marked(Moved):
         """The marks changed."""
@@ -301,34 +305,38 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     # Moving the cursor, and marking.
 
     def on_key(self, event: events.Key) -> None:
-        """Keep keys typed ahead of the lines that they are for, in order."""
-        if self._must_wait(event.key):
+        self.keep(event)
+
+    def keep(self, event: events.Key) -> None:
+        """Keep a key that was typed ahead of the lines that it is for."""
+        if self._must_wait(event):
             event.stop()
             event.prevent_default()
-            self._early.append(events.Key(event.key, event.character))
+            self._early.append(event)
 
-    def _must_wait(self, key: str) -> bool:
+    def _must_wait(self, key: events.Key) -> bool:
         count = self.source.count
         has_lines = self._is_known or count > 0
         is_line_read = not count or self.current() is not None
         if has_lines and is_line_read and self.source.is_whole and not self._early:
             self._is_left = False
             return False
-        found = self.screen.active_bindings.get(key)
+        found = self.screen.active_bindings.get(key.key)
         action = "" if found is None else found.binding.action
         if action == "back":
             self._early.clear()  # The user does not want to wait for them.
         self._is_left |= action not in _MOVES | _OF_ALL | _OF_LINE
         if self._is_left or not self.has_focus:
             return False  # The application sends it to the widget that has the focus then.
-        if self._early or not has_lines:
+        if not has_lines or any(kept.time < key.time for kept in self._early):
             return True
         return not is_line_read if action in _OF_LINE else action in _OF_ALL
 
     def _send_early(self) -> None:
         early, self._early, self._is_left = self._early, [], False
-        for key in early:
-            self._forward_event(key)
+        # A key that the application gave back can follow a later one.
+        for key in sorted(early, key=lambda key: key.time):
+            self._forward_event(events.Key(key.key, key.character))
 
     def watch_cursor(self, old: int, new: int) -> None:
         self._show_cursor()  # Scrolling redraws everything.
@@ -381,11 +389,6 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     def action_open(self) -> None:
         if self.current() is not None:
             self.post_message(self.Opened(self))
-        elif self.source.count:
-            # A key just before moved the cursor to a line that is not read yet.
-            found = self.screen.active_bindings.items()
-            keys = [key for key, active in found if active.binding.action == "open"]
-            self._early[:0] = [events.Key(key, None) for key in keys[:1]]
 
     def action_mark(self) -> None:
         self._range = None

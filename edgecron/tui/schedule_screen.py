@@ -191,7 +191,7 @@ class ScheduleScreen(SortingScreen[None], EditScreen[None]):
     def on_line_view_opened(self, message: LineView.Opened) -> None:
         from edgecron.tui.run_screen import RunScreen
 
-        line = message.view.current()
+        line = message.line
         if line is not None and self.app.screen is self:  # Otherwise the key was pressed twice.
             self.app.push_screen(RunScreen(line.key))
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
 
+from edgecron.tui.early_keys import TypedAheadApp
 from edgecron.tui.list_rows import GAP, Column, Line, Source, share_out
 from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import first_of, last_of
@@ -35,7 +38,7 @@ class Letters(Source):
         self.wanted.append((first, last))
 
 
-class Shown(App[None]):
+class Shown(TypedAheadApp):
     CSS = "LineView { height: 1fr; }"
 
     def __init__(self, source: Letters) -> None:
@@ -262,30 +265,52 @@ def test_keys_for_the_end_of_a_list_wait_until_all_of_it_is_read(*, is_burst: bo
     assert asyncio.run(story()) == (1, 98)
 
 
-def test_a_key_that_opens_waits_for_the_line_that_a_key_before_it_moves_to() -> None:
-    class Unread(Letters):
-        read = range(10)
+class Unread(Letters):
+    """A hundred lines, of which the first ten are read."""
 
-        def line(self, index: int) -> Line | None:
-            return super().line(index) if index in self.read else None
+    read = range(10)
 
-    class Opening(Shown):
-        def on_line_view_opened(self, message: LineView.Opened) -> None:
-            opened.append(message.view.cursor)
+    def __init__(self) -> None:
+        super().__init__(range(100))
 
-    opened: list[int] = []
-    source = Unread(range(100))
-    app = Opening(source)
+    def line(self, index: int) -> Line | None:
+        return super().line(index) if index in self.read else None
+
+
+class Acting(Shown):
+    """A list whose keys act on the line under the cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "run", id="run")]
+
+    def __init__(self, source: Letters) -> None:
+        super().__init__(source)
+        self.done: list[tuple[str, list[int]]] = []
+
+    def on_line_view_opened(self, message: LineView.Opened) -> None:
+        assert message.line is not None
+        self.done.append(("open", [message.line.key]))
+
+    def action_run(self) -> None:
+        self.done.append(("run", self.view.target_keys()))
+
+
+@pytest.mark.parametrize(("key", "action"), [("enter", "open"), ("r", "run")])
+@pytest.mark.parametrize("then", [(), ("k",), ("k", "k", "g")])
+def test_a_key_that_acts_waits_for_the_line_that_a_key_before_it_moves_to(
+    key: str, action: str, then: tuple[str, ...]
+) -> None:
+    source = Unread()
+    app = Acting(source)
 
     async def story() -> None:
         async with app.run_test(size=(60, 11)) as pilot:
-            for key in ("G", "enter"):
-                app.post_message(events.Key(key, None))
+            for each in ("G", key, *then):
+                app.post_message(events.Key(each, None))
             await pilot.pause()
-            assert opened == []
+            assert app.done == []
             source.read = range(100)
             app.view.source_changed()
             await pilot.pause()
-            assert opened == [99]
+            assert app.done == [(action, [99])]
 
     asyncio.run(story())

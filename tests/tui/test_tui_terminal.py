@@ -287,6 +287,16 @@ def test_leaving_it_leaves_the_daemon_and_its_job_alone(
     assert ended["status"] == "success"
 
 
+def test_enter_typed_before_the_dashboard_owns_the_terminal_opens_a_line(
+    environment: dict[str, str],
+) -> None:
+    with on_terminal(environment) as outer:
+        os.write(outer, b"\r")  # The terminal still turns it into a line feed.
+        read_until(outer, "Durations")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+
 def test_one_line_adds_a_schedule(environment: dict[str, str]) -> None:
     with on_terminal(environment) as outer:
         read_until(outer, _SHOWN)

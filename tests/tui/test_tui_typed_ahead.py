@@ -7,9 +7,11 @@ import asyncio
 import pytest
 from textual import events
 
+from edgecron.tui.app import Appearance
 from edgecron.tui.dialogs import ConfirmDialog, Lines
 from edgecron.tui.form import ScheduleForm
 from edgecron.tui.home import HomeScreen
+from edgecron.tui.keys import DEFAULT_KEYS
 from edgecron.tui.palette import Help
 from edgecron.tui.run_screen import RunScreen
 from edgecron.tui.text_line import LineInput
@@ -20,17 +22,27 @@ from tests.tui.pilot import Seen, watch
 async def type_ahead(seen: Seen, keys: str) -> None:
     """Press all of them before the first has done anything."""
     for letter in keys:
-        key = {"/": "slash", "\r": "enter", "\t": "tab"}.get(letter, letter)
+        key = {"/": "slash", "\r": "enter", "\n": "ctrl+j", "\t": "tab"}.get(letter, letter)
         seen.app.post_message(events.Key(key, letter))
     await seen.settle()
 
 
-def test_enter_opens_the_line_of_the_list_that_was_asked_for(scene: Scene) -> None:
+@pytest.mark.parametrize("enter", ["\r", "\n"])
+def test_enter_opens_the_line_of_the_list_that_was_asked_for(scene: Scene, enter: str) -> None:
     async def story(seen: Seen) -> None:
-        await type_ahead(seen, "3\r")
+        await type_ahead(seen, f"3{enter}")
         assert isinstance(seen.app.screen, RunScreen)
 
     watch(story, scene.path, scene.clock)
+
+
+def test_a_configured_key_that_terminals_send_for_enter_is_not_enter(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await type_ahead(seen, "3\n")
+        assert isinstance(seen.app.screen, Help)
+
+    appearance = Appearance(keys={**DEFAULT_KEYS, "help": ("ctrl+j",)})
+    watch(story, scene.path, scene.clock, appearance=appearance)
 
 
 def test_the_letters_of_a_filter_are_no_actions(scene: Scene) -> None:
