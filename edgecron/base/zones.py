@@ -191,6 +191,12 @@ def machine_zone_name(etc: str = _ETC) -> str:
     return _LOCALTIME if os.path.exists(localtime) else "UTC"
 
 
+def is_same_zone(one: str | None, other: str | None) -> bool:
+    """Return whether two names, as of `load_zone`, are of one zone, such as UTC and Etc/UTC."""
+    first, second = resolve_zone_name(one), resolve_zone_name(other)
+    return first == second or _have_same_content(first, second)
+
+
 def tzdata_version() -> str:
     """The IANA version of the tzdata package, such as '2025b'."""
     import tzdata
@@ -241,6 +247,12 @@ def offset_at(instant_s: int, *, timezone: str | None) -> int:
 @lru_cache(maxsize=700)
 def _history(resolved: str, changed_ns: int) -> History:
     return read_history(_content(resolved))
+
+
+@lru_cache(maxsize=64)
+def _have_same_content(one: str, other: str) -> bool:
+    # Only names of the package, whose content never changes; others can't have a second name.
+    return _is_listed(one) and _is_listed(other) and _content(one) == _content(other)
 
 
 @lru_cache(maxsize=64)

@@ -27,6 +27,7 @@ from edgecron.base.units import to_ms
 from edgecron.base.zones import (
     LOCAL,
     check_zone,
+    is_same_zone,
     local_zone_mark,
     local_zone_name,
     machine_zone_name,
@@ -239,7 +240,7 @@ def warn_of_zone(cli: Session, schedule: Schedule) -> None:
     elif cli.remote_url() is None:
         theirs, ours = machine_zone_name(), local_zone_name()
         whose = f"{theirs} for an engine without this shell's TZ"
-    if theirs is not None and theirs != ours and {theirs, ours} != {"UTC", "Etc/UTC"}:
+    if theirs is not None and not is_same_zone(theirs, ours):
         cli.warn(
             f"local time is that of {local_zone_name()} here, but that of {whose};"
             f" choose one: {cli.command(f'edit {schedule.name} --tz ZONE')}"

@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
-from edgecron.base.zones import LOCAL, local_zone_name
+from edgecron.base.zones import LOCAL, is_same_zone, local_zone_name
 from edgecron.model.choices import Status
 from edgecron.model.listing import (
     Idle,
@@ -226,7 +226,8 @@ def _when_spans(found: ScheduleLine, *, own_zone: str) -> tuple[Span, ...]:
     """Return the times of a schedule, after a mark if its clock is not that of this machine."""
     words: Span = (clean(found.when), "dim")
     zone = found.timezone
-    if zone in (LOCAL, own_zone) or not _OF_DAY.search(found.when):
+    is_own = zone == LOCAL or is_same_zone(zone, own_zone)
+    if is_own or not _OF_DAY.search(found.when):
         return (words,)
     return (f"{clean((zone or 'UTC').rpartition('/')[2])} ", "accent"), words
 

@@ -20,8 +20,11 @@ from edgecron.tui.keys import DEFAULT_LABELS
 from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LEAST_CONTRAST, contrast
 from edgecron.tui.themes import SHADES, TEXT_STYLES, THEMES
-from tests.support.scene import Scene, make_scene
-from tests.tui.pilot import Seen, look_at
+from tests.support.clock import FakeClock
+from tests.support.newdatabases import new_database
+from tests.support.scene import Scene, local_zone, make_scene
+from tests.support.specs import make_spec
+from tests.tui.pilot import Seen, look_at, watch
 from tests.tui.snapshots import check_screen
 
 SIZES = ((40, 10), (80, 24), (120, 30), (160, 48))
@@ -126,6 +129,24 @@ def test_a_key_that_is_pressed_twice_opens_one_screen(scene: Scene, action: str)
         assert seen.app.screen is home
 
     look_at(scene, story)
+
+
+def test_times_of_another_zone_have_its_mark_and_a_second_name_is_no_other_zone(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    zones = {"plain": None, "named": "UTC", "local": "local", "far": "Asia/Tokyo"}
+    path = new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms())
+    with Client(path, clock=clock) as client:
+        client.add_all(make_spec(name, "0 9 * * *", timezone=zones[name]) for name in zones)
+
+    async def story(seen: Seen) -> None:
+        await seen.press("1")
+        shown = {line.split()[1]: line.split()[2] for line in seen.lines()[2:6]}
+        assert shown == {"plain": "09:00", "named": "09:00", "local": "09:00", "far": "Tokyo"}
+
+    with local_zone("Etc/UTC"):
+        watch(story, path, clock)
 
 
 def test_with_no_engine_what_was_to_come_becomes_overdue_once_and_the_rest_moves_up(
