@@ -55,14 +55,19 @@ class Answer(NamedTuple):
     explanation: Explanation | None = None
 
 
-def say_run(client: Client, run: Execution, *, zone: tzinfo) -> list[str]:
-    """Explain a run; of one that failed, with the last line of its output."""
-    sentence = run_sentence(run, zone=zone, now=client.now(), spec=client.spec_of(run))
+def last_line(client: Client, run: Execution) -> str:
+    """Return the last line that a failed run printed; '' without one."""
     output = None
     if run.status is Status.FAILED:
         with suppress(Unreadable):
             output = client.output(run.id)
-    line = "" if output is None else output.last_line
+    return "" if output is None else output.last_line
+
+
+def say_run(client: Client, run: Execution, *, zone: tzinfo) -> list[str]:
+    """Explain a run; of one that failed, with the last line of its output."""
+    sentence = run_sentence(run, zone=zone, now=client.now(), spec=client.spec_of(run))
+    line = last_line(client, run)
     if line:
         begins = " begins" if len(line) > _MOST_LINE else ""
         sentence += f' Its last line of output{begins}: "{clean(line[:_MOST_LINE])}".'

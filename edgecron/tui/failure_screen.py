@@ -15,6 +15,7 @@ from edgecron.base.errors import EdgecronError, NotSupported
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
+from edgecron.client.why import last_line
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import Execution
 from edgecron.tui.action_screen import ActionScreen
@@ -34,6 +35,7 @@ FIRST_READ = 10 * PAGE  # older ones are read when the cursor reaches the last l
 _FAILED = (Status.FAILED, Status.INTERRUPTED)
 _FACTS, _WIDE_FACTS = 10, 14  # rows of the facts below and beside the list, the last one blank
 _MOST_LISTED = 12  # schedules in a question
+_MOST_LINE = 200  # letters of a line of output
 _NUMBER = re.compile(r"\d+")
 _COLUMNS = (
     Column("SCHEDULE", 20, 28, share=2),
@@ -175,6 +177,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
         self._found = Failures()
         self._most = FIRST_READ
         self._is_reading_older = False
+        self._printed: tuple[int | None, str] = None, ""  # a run, and the last line of its output
 
     def make_list(self) -> LineView:
         self._source = _FailureSource(zone=self.app.zone)
@@ -229,10 +232,23 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
         self.query_one(OutputTail).switch()
         self._place()
 
-    def _read_tail(self) -> None:
+    def _current(self) -> FailureGroup | None:
+        """Return the group under the cursor."""
         groups, cursor = self._source.rows, self.query_one(LineView).cursor
-        run_id = groups[cursor].newest.id if cursor < len(groups) else None
-        self.query_one(OutputTail).show_run(run_id)
+        return groups[cursor] if cursor < len(groups) else None
+
+    def _read_tail(self) -> None:
+        group = self._current()
+        self.query_one(OutputTail).show_run(None if group is None else group.newest.id)
+        if group is None or group.newest.id == self._printed[0]:
+            return
+        run = group.newest
+
+        def take(line: str) -> None:
+            self._printed = run.id, line
+            self.show_facts()
+
+        self.ask("last line", lambda client: last_line(client, run), take)
 
     def on_line_view_moved(self) -> None:
         super().on_line_view_moved()
@@ -269,12 +285,13 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
         return [group for group in self._source.rows if group.key in keys]
 
     def rows(self) -> list[Row]:
-        groups = self._source.rows
-        if not groups:
+        group = self._current()
+        if group is None:
             return [Fact("", "a failed run is listed here until you acknowledge it", "dim")]
-        group = groups[min(self.query_one(LineView).cursor, len(groups) - 1)]
         run, zone = group.newest, self.app.zone
         rows: list[Row] = [Title(clean(run.schedule)), Fact("error", group.words, "bad")]
+        if self._printed[0] == run.id and self._printed[1]:
+            rows.append(Fact("last line", self._printed[1][:_MOST_LINE]))
         rows.append(Fact("newest", run_sentence(run, zone=zone, now=self.app.now())))
         ids = ", ".join(map(str, group.ids[:10]))
         rows.append(Fact("runs", ids + (", ..." if len(group.ids) > 10 else "")))
@@ -291,9 +308,9 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
     def on_line_view_opened(self) -> None:
         from edgecron.tui.run_screen import RunScreen
 
-        groups, cursor = self._source.rows, self.query_one(LineView).cursor
-        if self.app.screen is self and cursor < len(groups):
-            self.app.push_screen(RunScreen(groups[cursor].newest.id))
+        group = self._current()
+        if self.app.screen is self and group is not None:
+            self.app.push_screen(RunScreen(group.newest.id))
 
     def action_back(self) -> None:
         if not self.query_one(LineView).clear_marks():

@@ -303,6 +303,7 @@ def test_the_output_of_a_failure_is_below_the_list(scene: Scene) -> None:
         shown = seen.text()
         assert "poll-inverter" in shown
         assert "run 1680" in shown
+        assert "last line       inverter.lan: connection refused" in shown
         await seen.press("j", "j", "j")
         assert "sync-calendar  run 990" in seen.text()
         await seen.press("o")
