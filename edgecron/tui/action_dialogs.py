@@ -28,7 +28,7 @@ from edgecron.views.times import local_time, near_time, spoken_time
 _MOST_READ = 50  # schedules that are read one by one before a question
 _MOST_NAMED = 3
 _MOST_LISTED = 12  # names of schedules that an action is for
-_EXAMPLE = "in 2h, 18:00, tomorrow 09:00, 2026-12-24 18:00"
+_EXAMPLE = "in 2h, 18:00, tomorrow, monday 09:00, 2026-12-24"
 
 Now = Callable[[], datetime]
 TimeRange = tuple[datetime, datetime]
@@ -72,6 +72,11 @@ class BackfillRange(NamedTuple):
 def names_words(names: Sequence[str]) -> str:
     """`backup`, `3 schedules`."""
     return names[0] if len(names) == 1 else count_words(len(names), "schedule")
+
+
+def listed_words(names: Sequence[str]) -> list[str]:
+    """Return the names of several schedules in words; nothing for one, which the title names."""
+    return [named_words(names, most=_MOST_LISTED)] if len(names) > 1 else []
 
 
 # Reading.
@@ -176,7 +181,7 @@ def pause_dialog(names: Sequence[str], *, zone: tzinfo, now: Now) -> Dialog[Paus
 
     return Lines(
         f"Pause {names_words(names)}",
-        ["Stops scheduled runs until then. Active runs continue."],
+        [*listed_words(names), "Stops scheduled runs until then. Active runs continue."],
         fields=[Field("until", example=_EXAMPLE)],
         check=check,
         yes="pause",
@@ -253,6 +258,9 @@ def cancel_dialog(runs: Sequence[Execution]) -> Dialog[bool]:
         title = f"Cancel {count_words(len(runs), 'run')}?"
     whose = "their" if len(running) > 1 else "its"
     words = []
+    if len(runs) > 1:
+        names = tuple(dict.fromkeys(run.schedule for run in runs))
+        words.append(named_words(names, most=_MOST_LISTED))
     if running:
         words.append(f"All {whose} processes get TERM, and KILL after the kill grace.")
     if len(running) < len(runs):
@@ -303,7 +311,7 @@ def backfill_dialog(
 
     return Lines(
         f"Backfill {names_words(gap.names)}",
-        ["Queues a run for each plan time without a successful run."],
+        [*listed_words(gap.names), "Queues a run for each plan time without a successful run."],
         fields=[
             Field("from", begins, "2026-11-01, or with a time: 2026-11-01 06:00"),
             Field("to", ends, "the last time, included; or now"),

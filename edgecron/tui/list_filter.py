@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgecron.tui.database_app import DatabaseApp
 
 _PAUSE_S = 0.12  # after the last letter, before the list is filtered
-_LEAST_INPUT = 12  # columns
+_SIGN, _LEAST_INPUT = 3, 12  # columns
 _MOST_LINES = 3  # of a problem
 
 
@@ -120,7 +120,7 @@ class FilterLine(Horizontal):
         said = self.query_one(".said", TextLine)
         if shows_line:
             width = sum(display_width(text) for text, _ in spans)
-            said.styles.width = max(1, min(width, self._view.size.width - 3 - _LEAST_INPUT))
+            said.styles.width = max(1, min(width, self._view.size.width - _SIGN - _LEAST_INPUT))
             said.show(spans)
         else:
             said.styles.width = "1fr"
@@ -140,11 +140,12 @@ class FilterLine(Horizontal):
         if self._source.filter is not None:
             spans += self._count_spans(self._source.filter)
         if self._view.marked:
-            words = f" ▌{len(self._view.marked):,} marked "
-            spans.append((words, "accent"))
-            if self._source.filter is None and not self._problem:
-                width = self._view.size.width - len(words) - 2
-                spans += mark_spans(self.app.labels, actions_of(self.screen), width=width)
+            spans.append((f" ▌{len(self._view.marked):,} marked ", "accent"))
+            if not self._is_writing:  # Otherwise the keys are letters of the filter.
+                room = self._view.size.width - 2 - sum(display_width(text) for text, _ in spans)
+                if self._source.filter is not None or self._problem:
+                    room -= _SIGN + max(_LEAST_INPUT, display_width(self._input.value) + 1)
+                spans += mark_spans(self.app.labels, actions_of(self.screen), width=room)
         if self._source.trouble:
             spans.append((f" {WARNING.letter} {clean(self._source.trouble)} ", "warn"))
         return spans

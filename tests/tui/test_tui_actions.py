@@ -12,6 +12,7 @@ from edgecron.base.errors import NotFound
 from edgecron.base.values import replace
 from edgecron.client import Client
 from edgecron.model.choices import Cause, Status
+from edgecron.tui.dialogs import Dialog
 from tests.support.clock import FakeClock
 from tests.support.offering import let_vanish
 from tests.support.specs import make_spec
@@ -403,6 +404,21 @@ def test_no_run_of_several_starts_before_the_question_is_answered(
     watch(story, client.path, clock)
 
     assert sorted(run.schedule for run in client.history()) == ["backup", "report"]
+
+
+@pytest.mark.parametrize("key", ["r", "p", "u", "m", "x", "b", "d"])
+def test_a_question_about_several_schedules_names_them(
+    client: Client, clock: FakeClock, key: str
+) -> None:
+    for name in ("backup", "report", "sync"):
+        client.run_now(name)
+
+    async def story(seen: Seen) -> None:
+        await seen.press("asterisk", key)
+        assert isinstance(seen.app.screen, Dialog)
+        assert "backup, report, sync" in seen.text()
+
+    watch(story, client.path, clock)
 
 
 def test_marked_runs_of_one_schedule_start_it_once_and_the_question_says_so(

@@ -112,8 +112,10 @@ def test_escape_takes_marks_away_before_the_filter(client: Client, clock: FakeCl
     async def story(seen: Seen) -> None:
         await filtered(seen, "b")
         await seen.press("enter", "asterisk")
-        assert "▌2 marked" in seen.text()
-        await seen.press("escape")
+        assert "2 matches  ▌2 marked   r run  p pause  u resume" in seen.text()
+        await seen.press("slash")
+        assert "▌2 marked\n" in seen.text(), "keys are letters of the filter"
+        await seen.press("enter", "escape")
         assert "marked" not in seen.text()
         assert "2 matches" in seen.text()
         await seen.press("escape")
