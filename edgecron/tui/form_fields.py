@@ -40,7 +40,7 @@ _OWN_HINTS = {
     "except": "do not run then: 2026-12-24, holidays:DE-BY or /path/FILE.ics, one per line",
     "needs": "wait for: success:NAME:8h, online, ac-power, one per line",
     "while": "end or suspend the run without: ac-power, online, one per line",
-    "scope": "fire once for each: KIND:ID, one per line",
+    "scope": "run once for each: KIND:ID, one per line",
 }
 _TITLES = {
     Group.MISSED: "Missed times and overlapping runs",

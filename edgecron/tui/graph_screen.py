@@ -189,9 +189,9 @@ class _GraphSource(Source):
         """Show these trees."""
         self.now = now
         self.nodes = [
-            "waits for" if graph.upstream else "waits for nothing",
+            "it waits for" if graph.upstream else "it waits for no other schedule",
             *graph.upstream,
-            "wait for this schedule" if graph.downstream else "nothing waits for it",
+            "these wait for it" if graph.downstream else "no other schedule waits for it",
             *graph.downstream,
         ]
         self.keys = list(range(len(self.nodes)))

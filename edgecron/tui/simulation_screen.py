@@ -168,7 +168,7 @@ def simulation_rows(found: Simulation, *, places: int | None, zone: tzinfo) -> I
     yield from _listed(
         "excluded",
         [
-            f"{one.name}: {count_words(one.excluded, 'fire')}, by windows or excepted days"
+            f"{one.name}: {count_words(one.excluded, 'time')}, by windows or excepted days"
             for one in found.schedules
             if one.excluded
         ],

@@ -136,7 +136,7 @@ def present_lines(
     if not outlook.is_clock_trusted:
         lines.append(("held", f"this machine's clock can't be trusted; see: {doctor}"))
     lines += active_lines(outlook, zone=zone, now=now, mask=mask)
-    lines.append(("a fire now", _fire_words(outlook, now=now)))
+    lines.append(("if due now", _fire_words(outlook, now=now)))
     if outlook.last_unrun is not None:
         lines.append(("not run", unrun_words(outlook.last_unrun, zone=zone, now=now)))
     return lines
@@ -269,7 +269,7 @@ def _becomes(outlook: Outlook, fire: FireNow, *, now: datetime) -> str:
     if windows is not None and not windows.is_open(to_ms(now)):
         return f"would be skipped: outside its windows ({windows_words(policies)})"
     if outlook.idle is Idle.UPSTREAM and set(upstreams(standing)) <= set(standing.gone_upstreams):
-        return "does not come: only 'edgecron run' starts it"
+        return "is never due: only 'edgecron run' starts it"
     if fire.admission is Admission.RUN and outlook.unmet is not None:
         note = "" if outlook.unmet_note is None else f" ({outlook.unmet_note})"
         return f"would wait for {read_condition(outlook.unmet).words()}{note}"

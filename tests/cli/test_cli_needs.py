@@ -197,7 +197,7 @@ def test_conditions_of_the_machine_are_kept_and_told(edgecron: Edgecron, tmp_pat
     after = edgecron("show", "upload").out
 
     assert f"needs        {flag} to exist and a load of 0.0001 or more; a run waits" in before
-    assert f"a fire now   would wait for {flag} to exist" in before
+    assert f"if due now   would wait for {flag} to exist" in before
     assert f"would wait for {flag} to exist" not in after
 
 

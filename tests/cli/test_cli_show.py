@@ -54,7 +54,7 @@ def test_the_next_time_is_told_with_its_trigger(story: Story, lines: Lines) -> N
     told = lines("job")
 
     assert told["next"] == "2026-03-08 20:30:00  in 30 min  30 * * * *"
-    assert told["a fire now"] == "would wait for an engine"
+    assert told["if due now"] == "would wait for an engine"
 
 
 def test_what_a_clock_change_does_to_the_times_shown_is_told(story: Story, lines: Lines) -> None:
@@ -130,11 +130,11 @@ def test_a_running_run_and_what_a_fire_would_do_are_told(story: Story, lines: Li
     ids = {name: story.runs(name)[-1].id for name in ("skip", "queue", "replace")}
 
     assert lines("skip")["active"] == f"run {ids['skip']}, running since 21:00:00, attempt 1 of 4"
-    assert lines("skip")["a fire now"] == (
+    assert lines("skip")["if due now"] == (
         f"would be skipped: run {ids['skip']} is active (overlap skip)"
     )
-    assert lines("queue")["a fire now"] == f"would wait for run {ids['queue']} (overlap queue)"
-    assert lines("replace")["a fire now"] == (
+    assert lines("queue")["if due now"] == f"would wait for run {ids['queue']} (overlap queue)"
+    assert lines("replace")["if due now"] == (
         f"would replace run {ids['replace']} (overlap replace)"
     )
 
@@ -169,7 +169,7 @@ def test_what_a_schedule_needs_is_told(story: Story, lines: Lines) -> None:
     story.add("first", "@yearly")
     story.add("job", "* * * * *", policies=Policies(needs=("success:first:1h",)))
 
-    before = lines("job")["a fire now"]
+    before = lines("job")["if due now"]
     story.after_s(60)
 
     assert before == "would wait for a success of first within 1h"
@@ -198,7 +198,7 @@ def test_a_full_group_is_told(story: Story, lines: Lines) -> None:
     story.client.store.set_group_limit("disk", 1)
     story.after_s(HOUR_S)
 
-    assert lines("two")["a fire now"] == "would wait for a place in its group"
+    assert lines("two")["if due now"] == "would wait for a place in its group"
 
 
 def test_scopes_that_differ_are_told_apart(story: Story, lines: Lines) -> None:
@@ -207,7 +207,7 @@ def test_scopes_that_differ_are_told_apart(story: Story, lines: Lines) -> None:
     [first, _] = story.client.run_now("job")
     story.client.cancel(first.id)
 
-    assert lines("job")["a fire now"] == (
+    assert lines("job")["if due now"] == (
         "would wait for an engine (device:a);"
         " would be skipped: run 2 is active (overlap skip) (device:b)"
     )
@@ -353,9 +353,9 @@ def test_a_fire_that_can_not_start_is_not_said_to_start(edgecron: Edgecron, back
     edgecron("rm", backup)
     alone = edgecron("show", "report").out
 
-    assert "a fire now   would be skipped: the schedule is paused\n" in paused
+    assert "if due now   would be skipped: the schedule is paused\n" in paused
     assert "next         none: backup, which it follows, was removed\n" in alone
-    assert "a fire now   does not come: only 'edgecron run' starts it\n" in alone
+    assert "if due now   is never due: only 'edgecron run' starts it\n" in alone
     assert edgecron("edit", "report", "--timeout", "none").out.startswith("report is unchanged;")
 
 
