@@ -170,14 +170,18 @@ def user_config_path(
 ) -> Path | None:
     """Return the configuration file of this user: the given one, else the default.
 
-    None for root, who uses the system's file. Raises InvalidInput for an impossible path.
+    None for root, who uses the system's file, and for a user without a home. Raises InvalidInput
+    for an impossible path.
     """
     if given:
         return resolve_path(given, what="configuration path")
     if is_root():
         return None
     env = os.environ if environ is None else environ
-    return _user_folder(env, "XDG_CONFIG_HOME", ".config") / CONFIG_NAME
+    try:
+        return _user_folder(env, "XDG_CONFIG_HOME", ".config") / CONFIG_NAME
+    except InvalidInput:
+        return None
 
 
 def state_dir(database: Path) -> Path:
@@ -228,7 +232,7 @@ def refuse_missing_folder(path: Path, *, origin: str = "") -> None:
 
     A mistyped path must not become a database. `origin` says what named the path.
     """
-    if path == database_path() or is_there(path.parent):
+    if is_there(path.parent) or path == database_path():
         return
     raise NotFound(
         f"database {path} can't be created: its folder does not exist{origin}",
@@ -282,7 +286,10 @@ def resolve_path(given: str, *, what: str) -> Path:
     try:
         path = Path(given).expanduser().absolute()
     except RuntimeError as error:
-        raise InvalidInput(f"{what} {given!r}: {error}") from error
+        raise InvalidInput(
+            f"{what} {given!r} begins with a home folder that is unknown",
+            hint="set HOME, or give the whole path",
+        ) from error
     except FileNotFoundError as error:
         raise InvalidInput(
             f"{what} {given!r} counts from the current folder, which was removed",
@@ -312,7 +319,7 @@ def _user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> 
     """Return edgecron's folder among the user's own, as platformdirs does.
 
     On Linux this is the XDG rule written out: every command needs it, and importing platformdirs
-    takes a third of the time of `list`.
+    takes a third of the time of `list`. Raises InvalidInput if this user has no home.
     """
     named, home = environ.get(variable, ""), environ.get("HOME", "")
     if sys.platform == "linux" and "ANDROID_DATA" not in environ:
@@ -322,6 +329,12 @@ def _user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> 
             return Path(home) / below_home / "edgecron"
     import platformdirs
 
-    if variable == "XDG_CONFIG_HOME":
-        return platformdirs.user_config_path("edgecron", appauthor=False)
-    return platformdirs.user_data_path("edgecron", appauthor=False)
+    try:
+        if variable == "XDG_CONFIG_HOME":
+            return platformdirs.user_config_path("edgecron", appauthor=False)
+        return platformdirs.user_data_path("edgecron", appauthor=False)
+    except RuntimeError:  # In a container, a user is often only a number.
+        raise InvalidInput(
+            f"HOME is not set, and user {os.geteuid()} is unknown on this machine",
+            hint="set HOME to a folder of this user, or name the database with --db or EDGECRON_DB",
+        ) from None

@@ -289,7 +289,7 @@ def launchd_steps(args: Namespace, service: Service) -> list[Step]:
 
 def places_of(args: Namespace) -> Places:
     """Return the folders of this machine, or of the image below --root."""
-    home = Path.home()
+    home = resolve_path("~", what="home folder")
     named = os.environ.get("XDG_CONFIG_HOME", "")
     config_home = Path(named) if named.startswith("/") else home / ".config"
     if args.root is None:

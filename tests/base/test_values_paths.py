@@ -13,6 +13,7 @@ from edgecron.base.paths import (
     CONFIG_NAME,
     DATABASE_NAME,
     database_path,
+    refuse_missing_folder,
     state_dir,
     user_config_path,
 )
@@ -68,6 +69,21 @@ def test_everyone_else_has_it_where_platformdirs_says(
     config = platformdirs.user_config_path("edgecron", appauthor=False)
     assert database == data / DATABASE_NAME
     assert settings == config / CONFIG_NAME
+
+
+def test_a_user_that_is_only_a_number_names_the_database(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
+    monkeypatch.setattr(os, "geteuid", lambda: 4_000_000_000)
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    assert user_config_path() is None
+    assert database_path("/srv/x.db") == Path("/srv/x.db")
+    refuse_missing_folder(tmp_path / "x.db", origin="")
+    with pytest.raises(InvalidInput, match="HOME is not set, and user 4000000000 is unknown"):
+        database_path()
 
 
 def test_root_has_the_configuration_of_the_system_alone(monkeypatch: pytest.MonkeyPatch) -> None:
