@@ -139,7 +139,7 @@ class OpenDatabase:
 
     def _open(self) -> Reads:
         with loading:  # A fork while this thread imports leaves the child waiting forever.
-            from edgecron.store.locations import open_reads
+            from edgecron.store import open_reads
         return open_reads(
             self.location,
             now_ms=self._clock.now_ms(),
@@ -273,7 +273,7 @@ class Engines(OpenDatabase):
 
     def _open(self) -> Writes:
         with loading:
-            from edgecron.store.locations import open_store
+            from edgecron.store import open_store
         return open_store(
             self.location,
             now_ms=self._clock.now_ms(),

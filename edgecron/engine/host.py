@@ -35,8 +35,8 @@ from edgecron.engine.step import Engine, Hosting
 from edgecron.engine.watchdog import Watchdog
 from edgecron.model.engine import Offers
 from edgecron.model.run import Claim, Outcome
+from edgecron.store import open_store
 from edgecron.store.contract import LEASE_MS, RENEW_MS
-from edgecron.store.locations import open_store
 from edgecron.supervisor.command_runner import CommandRunner, Part
 from edgecron.supervisor.runner import Runner
 from edgecron.supervisor.state_files import prepare_state_dir

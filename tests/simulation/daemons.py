@@ -22,8 +22,8 @@ from edgecron.model.choices import OnShutdown, Reason
 from edgecron.model.engine import EngineInfo
 from edgecron.planning.corrections import CLOCK_WAIT_MS
 from edgecron.planning.retention import UNLIMITED, Retention
+from edgecron.store import open_store
 from edgecron.store.contract import RunningRow
-from edgecron.store.locations import open_store
 from edgecron.store.sql.writes import Writes
 from edgecron.supervisor.command_runner import CommandRunner
 from edgecron.supervisor.journal import Interrupted
