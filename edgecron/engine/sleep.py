@@ -322,7 +322,7 @@ def watch_writes(
     if not isinstance(location, ServerUrl):
         return WalWatch(location)
     from edgecron.store.postgres.connection import ServerDatabase  # an extra
-    from edgecron.store.postgres.listening import Listening
+    from edgecron.store.postgres.store import Listening
 
     assert isinstance(store, ServerDatabase)
     return Listening(store, hears_all=hears_all)

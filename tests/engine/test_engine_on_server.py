@@ -28,8 +28,7 @@ need_packages("psycopg")
 import psycopg  # noqa: E402
 
 from edgecron.engine.sleep import watch_writes  # noqa: E402
-from edgecron.store.postgres.listening import Listening  # noqa: E402
-from edgecron.store.postgres.store import PostgresStore, open_store  # noqa: E402
+from edgecron.store.postgres.store import Listening, PostgresStore, open_store  # noqa: E402
 
 
 @pytest.fixture

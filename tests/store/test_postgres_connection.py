@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 need_packages("psycopg")
 import psycopg  # noqa: E402
 
-from edgecron.store.postgres.listening import Listening  # noqa: E402
-from edgecron.store.postgres.store import PostgresStore, open_store  # noqa: E402
+from edgecron.store.postgres.store import Listening, PostgresStore, open_store  # noqa: E402
 
 # Opens a store, which is closed after the test.
 Opener = Callable[..., PostgresStore]

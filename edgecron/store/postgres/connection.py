@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from psycopg import errors, pq
@@ -15,9 +16,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from edgecron.base.clock import Clock, ServerTime
 from edgecron.base.errors import DatabaseUnusable, EdgecronError
 from edgecron.store.contract import LEASE_MS
-from edgecron.store.postgres.dialect import Statement, to_postgres, to_postgres_many
-from edgecron.store.postgres.refusals import place_of, too_new, translate
-from edgecron.store.postgres.values import SIZES, adapt, as_json, types_of, without_repeated_ids
+from edgecron.store.postgres import dialect
+from edgecron.store.postgres.dialect import Statement
 from edgecron.store.sql.connection import OwnConnection, Params
 
 LEAST_SERVER = 15  # the major version of PostgreSQL
@@ -61,7 +61,7 @@ class ServerDatabase(OwnConnection):
         A writer waits up to `busy_wait_s` for another writer, then raises DatabaseBusy. Raises
         DatabaseUnusable if the server can't be reached or refuses the connection.
         """
-        super().__init__(place_of(url))
+        super().__init__(dialect.place_of(url))
         self.is_new = False
         self._lock_waits = 0
         self._lock_failures = 0  # not recorded yet
@@ -81,7 +81,7 @@ class ServerDatabase(OwnConnection):
         conninfo = make_conninfo("", **{**_SIGNS_OF_LIFE, **conninfo_to_dict(self.url)})
         connection = psycopg.connect(conninfo, autocommit=True)
         try:
-            adapt(connection)
+            dialect.adapt(connection)
             self._check_server(connection.info.server_version)
             [(pid,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
             # A pooler such as PgBouncer names a process of its own, and may give each transaction
@@ -155,7 +155,7 @@ class ServerDatabase(OwnConnection):
 
     def rows(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """All rows of a statement."""
-        statement = to_postgres(sql)
+        statement = dialect.to_postgres(sql)
         with self._using() as connection:
             try:
                 cursor = self._ask(connection, statement, params)
@@ -195,7 +195,7 @@ class ServerDatabase(OwnConnection):
                 cursor = connection.cursor("each", withhold=True)
             try:
                 with self.in_use:
-                    statement = to_postgres(sql)
+                    statement = dialect.to_postgres(sql)
                     cursor.execute(statement.text, statement.values(params))
                 while True:
                     with self.in_use:
@@ -231,15 +231,15 @@ class ServerDatabase(OwnConnection):
 
     def _together(self, sql: str, params: Sequence[Params]) -> Iterator[psycopg.Cursor[Any]]:
         """Run a statement once for each set of parameters, in as few statements as possible."""
-        for some in without_repeated_ids(params):
-            types = types_of(some) if len(some) > 1 else None
-            text = None if types is None else to_postgres_many(sql, types)
+        for some in dialect.without_repeated_ids(params):
+            types = dialect.types_of(some) if len(some) > 1 else None
+            text = None if types is None else dialect.to_postgres_many(sql, types)
             with self._connection.cursor() as cursor:
                 if types is not None and text is not None:
                     arrays = {name: [one[name] for one in some] for name, kind in types if kind}
                     cursor.execute(text, arrays)
                 else:
-                    statement = to_postgres(sql)
+                    statement = dialect.to_postgres(sql)
                     values = [statement.values(one) for one in some]
                     cursor.executemany(statement.text, values, returning="RETURNING" in sql)
                 yield cursor
@@ -250,7 +250,7 @@ class ServerDatabase(OwnConnection):
 
     def _write(self, sql: str, params: Params | None) -> psycopg.Cursor[Any]:
         self._check_transaction()
-        statement = to_postgres(sql)
+        statement = dialect.to_postgres(sql)
         cursor = self._connection.execute(statement.text, statement.values(params))
         self._note_written(cursor)
         return cursor
@@ -265,7 +265,7 @@ class ServerDatabase(OwnConnection):
 
     def as_value(self, value: object) -> str:
         """A collection of texts as the value of a parameter, for a function of ours to read."""
-        return as_json(value)
+        return json.dumps(sorted(cast("Iterable[str]", value)))
 
     def as_bytes(self, expression: str) -> str:
         """The same expression: the server keeps no text that is not UTF-8."""
@@ -445,7 +445,7 @@ class ServerDatabase(OwnConnection):
         tables that grow are counted, and retention ends when enough rows are removed.
         """
         self.rows("SELECT pg_stat_force_next_flush()")  # our own rows, of up to a second ago
-        [(size_bytes, used_bytes)] = self.rows(SIZES)
+        [(size_bytes, used_bytes)] = self.rows(dialect.SIZES)
         return used_bytes, max(0, size_bytes - used_bytes)
 
     def empty_log(self) -> bool:
@@ -456,7 +456,7 @@ class ServerDatabase(OwnConnection):
 
     def _check_version(self, found: int) -> None:
         if self._version is not None and found != self._version:
-            raise too_new(self.place, found, known=self._version)
+            raise dialect.too_new(self.place, found, known=self._version)
 
     def connected(self) -> AbstractContextManager[psycopg.Connection[Any]]:
         """The connection, for its notices; a new one if it was lost."""
@@ -476,7 +476,7 @@ class ServerDatabase(OwnConnection):
         try:
             yield
         except psycopg.Error as error:
-            raise translate(error, str(self.place)) from error
+            raise dialect.translate(error, str(self.place)) from error
 
     def _check_transaction(self) -> None:
         # Each statement would be committed alone: half a decision, and a sync for every row.
