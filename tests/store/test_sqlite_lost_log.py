@@ -15,7 +15,7 @@ import pytest
 
 from edgecron.base.errors import DatabaseGone, LogLost
 from edgecron.base.paths import state_dir
-from edgecron.store.sqlite import lost_files
+from edgecron.store.sqlite import database_file
 from edgecron.store.sqlite.store import SqliteStore, open_store
 
 pytestmark = pytest.mark.failure(53)
@@ -143,7 +143,7 @@ def test_the_kernel_is_not_asked_about_a_database_that_was_closed_in_good_order(
 ) -> None:
     open_store(path, now_ms=NOW_MS).close()
     os.mkfifo(tmp_path / "locks")  # who reads it waits for ever
-    monkeypatch.setattr(lost_files, "LOCKS", tmp_path / "locks")
+    monkeypatch.setattr(database_file, "LOCKS", tmp_path / "locks")
 
     assert keys_of(path) == []
 
@@ -178,7 +178,7 @@ def test_it_is_noticed_where_the_kernel_calls_the_device_by_another_number(
     locks = Path("/proc/locks").read_text(encoding="ascii")
     other, count = re.subn(rf"(READ +{holder.pid}) [0-9a-f]+:[0-9a-f]+:", r"\1 fffe:ff:", locks)
     assert count
-    monkeypatch.setattr(lost_files, "LOCKS", tmp_path / "locks")
+    monkeypatch.setattr(database_file, "LOCKS", tmp_path / "locks")
     (tmp_path / "locks").write_text(other, encoding="ascii")
 
     with pytest.raises(LogLost, match=f"deleted while pid {holder.pid} has it open"):

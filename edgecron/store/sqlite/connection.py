@@ -14,16 +14,13 @@ from edgecron.base.errors import DatabaseUnusable
 from edgecron.base.forks import hold_in_forks
 from edgecron.store.sqlite.database_file import (
     MOUNTS,
+    Logs,
     check_sqlite_version,
     configure,
-    open_file,
-    prepare_file,
-)
-from edgecron.store.sqlite.lost_files import (
-    Logs,
-    identity_of,
     look_at,
     may_be_lost,
+    open_file,
+    prepare_file,
     refuse_lost_log,
 )
 from edgecron.store.sqlite.statements import Statements, TranslatedErrors, emptied, gone
@@ -115,7 +112,7 @@ class Database(Statements):
         self.is_new = prepare_file(path, must_exist=must_exist, mounts=mounts)
         if may_be_lost(path):
             refuse_lost_log(path, wait_s=busy_wait_s)
-        self.identity = identity_of(path)
+        self.identity, _ = look_at(path)
         self._busy_wait = BusyWait(path, most_s=busy_wait_s)
         if self.identity in _SPOILED:
             raise DatabaseUnusable(

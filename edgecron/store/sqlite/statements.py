@@ -26,8 +26,7 @@ from edgecron.base.errors import (
     Unreadable,
 )
 from edgecron.store.sql.connection import RESTORE, OwnConnection, Params
-from edgecron.store.sqlite.database_file import unwritable
-from edgecron.store.sqlite.lost_files import lost_log
+from edgecron.store.sqlite.database_file import lost_log
 
 _NAMES = re.compile(r"'(?:[^']|'')*'|:([a-z_]\w*)")  # of parameters, none within a text
 
@@ -67,7 +66,7 @@ def _raise_translated(error: BaseException, path: Path) -> NoReturn:
     except apsw.ReadOnlyError as error:
         if getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
             raise gone(path) from error
-        raise unwritable(path) from error
+        raise _unwritable(path) from error
     except (apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
         raise DatabaseUnusable(
             f"database {path} can't be opened ({error})",
@@ -133,6 +132,18 @@ def emptied(path: Path) -> DatabaseGone:
 def full(path: Path) -> DatabaseFull:
     """The error for a full disk."""
     return DatabaseFull(f"no space left to write database {path}", hint="free some disk space")
+
+
+def _unwritable(path: Path) -> DatabaseUnusable:
+    """The error for a database that SQLite can't write, or whose log it can't write."""
+    if os.access(path, os.W_OK) and not os.access(path.parent, os.W_OK):
+        return DatabaseUnusable(
+            f"database {path} can't be used: this user can't write in its folder",
+            hint="SQLite needs files beside the database, even to read it; use a copy elsewhere",
+        )
+    return DatabaseUnusable(
+        f"database {path} can't be written", hint="check its owner, mode and file system"
+    )
 
 
 def too_new(path: Path, version: int, *, known: int) -> SchemaTooNew:
