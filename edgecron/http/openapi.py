@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron import __version__
 from edgecron.base.zones import LOCAL, zone_names
+from edgecron.client.json_forms import SCHEMAS
 from edgecron.client.plain_forms import INSTANT, INTEGER, TEXT, Shape, nullable, reference
-from edgecron.client.record_forms import run_shapes
-from edgecron.client.resources import API
-from edgecron.client.schedule_forms import schedule_shapes
+from edgecron.client.record_forms import run_shapes, schedule_shapes
+from edgecron.client.resources import API, RESOURCES, resource_types
 from edgecron.http.access import OPEN_PATHS
 from edgecron.http.client_threads import EVENTS
 from edgecron.http.document_schema import DOCUMENT, ZONE
@@ -28,7 +28,6 @@ from edgecron.http.messages import (
     json_answer,
 )
 from edgecron.http.request_checks import WORDS
-from edgecron.http.resources import schemas
 from edgecron.model.choices import Status
 from edgecron.model.options import JOB_OPTIONS
 from edgecron.views.outlook import Verdict
@@ -259,6 +258,8 @@ def describe(routes: Iterable[Route], *, has_token: bool) -> dict[str, Any]:
             if has_token and route.path in OPEN_PATHS:
                 described["security"] = []
             paths.setdefault(route.path, {})[route.method.lower()] = described
+    for name in RESOURCES:
+        resource_types(name)  # This adds the objects that the resource takes and gives to SCHEMAS.
     document = {
         "openapi": "3.1.0",
         "info": {"title": "edgecron", "version": __version__, "description": _ABOUT},
@@ -266,7 +267,7 @@ def describe(routes: Iterable[Route], *, has_token: bool) -> dict[str, Any]:
         "security": [{"token": []}] if has_token else [],
         "components": {
             "schemas": {
-                **schemas(),
+                **SCHEMAS,
                 **ANSWERS,
                 "TimeZone": {**ZONE, "enum": [LOCAL, *sorted(zone_names())]},
             },

@@ -18,10 +18,9 @@ from edgecron.base.units import parse_instant
 from edgecron.base.values import replace
 from edgecron.base.zones import check_zone
 from edgecron.client.plain_forms import INSTANT, Shape
-from edgecron.client.record_forms import run_fields
+from edgecron.client.record_forms import plain_text, run_fields, schedule_fields
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
-from edgecron.client.schedule_forms import plain_text, schedule_fields
 from edgecron.formats.document_plan import Action, Step, Wanted, compare_one, refuse
 from edgecron.formats.document_schedule import read_table
 from edgecron.formats.document_writing import schedule_table

@@ -26,6 +26,7 @@ from edgecron.base.values import replace
 from edgecron.client import Client, resource_functions
 from edgecron.client.json_forms import form_of
 from edgecron.client.plain_forms import error_object, read_error
+from edgecron.client.record_forms import text_fields
 from edgecron.client.resources import (
     API,
     KEY,
@@ -37,7 +38,6 @@ from edgecron.client.resources import (
     resource_types,
     write_request,
 )
-from edgecron.client.schedule_forms import text_fields
 from edgecron.formats.document_plan import Document
 from edgecron.model.choices import Priority, Status
 from edgecron.model.listing import RunBounds

@@ -18,6 +18,7 @@ import pytest
 from edgecron.base.errors import MalformedCall, NotFound
 from edgecron.base.values import replace
 from edgecron.client import Client
+from edgecron.client.record_forms import schedule_fields
 from edgecron.client.resources import (
     RESOURCES,
     Request,
@@ -27,7 +28,6 @@ from edgecron.client.resources import (
     resource_types,
     write_request,
 )
-from edgecron.client.schedule_forms import schedule_fields
 from edgecron.model.choices import Status
 from edgecron.model.options import FORMER_FIELDS
 from edgecron.views.json_objects import execution_object
