@@ -1,12 +1,12 @@
 """The HTTP API: what the command line can do, for programs in any language.
 
     app              the ASGI application: checks, routes, and the threads of handlers
-    routes           the handler of each method and path, and what it takes and gives
+    routes           the handler of each method and path, and what it takes and gives; the resources
+                     of `client/resources.py`, from the table there
     schedules        handlers of schedules: list, read, change, remove, run, pause, move, restore;
                      schedules, runs and fires as answers show them
     runs             handlers of runs, their output, why they ran, and fires to come; /healthz and
                      /metrics
-    resources        the other resources, from the table in `client/resources.py`
     messages         requests, answers and errors as handlers see them, routes and operations
     request_checks   read a request, and check it against the schema of its route
     document_schema  the schema of a schedule as clients write it

@@ -38,8 +38,7 @@ from edgecron.http.client_threads import (
 from edgecron.http.messages import Answer, ApiRequest, PollAgain, Refused, Route, error_answer
 from edgecron.http.openapi import openapi_route
 from edgecron.http.request_checks import read_request
-from edgecron.http.resources import resource_routes
-from edgecron.http.routes import ROUTES
+from edgecron.http.routes import make_routes
 from edgecron.model.schedule import HTTP, Author
 
 BUSY_WAIT_S = 2.0  # for another process's lock, before a request gets 503
@@ -90,7 +89,7 @@ class Application:
         self._streams = Streams(opened, limits)
         self._watch = ChangeWatch(opened)
         self._guard = guard
-        described = (*ROUTES, *resource_routes(self._watch))
+        described = make_routes(self._watch)
         all_routes = (*described, openapi_route(described, has_token=guard.token is not None))
         self._routed = Starlette(
             routes=[self._route_of(path, handlers) for path, handlers in _by_path(all_routes)],

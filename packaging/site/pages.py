@@ -31,8 +31,7 @@ try:
     from edgecron.http.app import opener_of
     from edgecron.http.client_threads import ChangeWatch
     from edgecron.http.openapi import describe
-    from edgecron.http.resources import resource_routes
-    from edgecron.http.routes import ROUTES
+    from edgecron.http.routes import make_routes
     from edgecron.model.options import OPTIONS, Group
 except ModuleNotFoundError as missing:
     sys.exit(
@@ -210,7 +209,7 @@ def code(text: str) -> str:
 
 def http_page() -> Page:
     """Return the page of the HTTP API, from its OpenAPI document."""
-    routes = (*ROUTES, *resource_routes(ChangeWatch(opener_of(None))))
+    routes = make_routes(ChangeWatch(opener_of(None)))
     document = describe(routes, has_token=True)
     parts = ["# HTTP API", "", document["info"]["description"]]
     parts += ["", "`edgecron daemon --http` serves it: see `edgecron help http`. The document of a"]
