@@ -8,9 +8,8 @@
 `travel` puts a Scheduler in a time of its own, and its Journey moves that time. `context` makes a
 RunContext to call a function with. Parts of a journey:
 
-travel_engine    its engine, stepped by hand, and its clock
-travel_calls     its functions and coroutines, in turn
-travel_commands  its commands, in turn
+travel_engine    its engine, stepped by hand, its clock and its event loop
+travel_runs      its functions, coroutines and commands, in turn
 
 Nothing here needs pytest or starts a thread. For pytest, `pytest_plugin` has fixtures.
 """
@@ -50,8 +49,8 @@ from edgecron.embedding.events import (
 )
 from edgecron.embedding.job import payload_json
 from edgecron.embedding.run import Run
-from edgecron.embedding.travel_commands import Perform, Play, performer
 from edgecron.embedding.travel_engine import START, Driving, FakeClock, Setting, moved
+from edgecron.embedding.travel_runs import Perform, Play, performer
 from edgecron.model.choices import GLOBAL_SCOPE, Cause, JobKind, Reason
 from edgecron.model.job import Job
 from edgecron.model.listing import RunChoice

@@ -1,15 +1,19 @@
-"""The engine of a journey: the real engine, stepped by hand, with a database that no other engine
-uses.
+"""The engine of a journey, with its clock and its event loop.
+
+The real engine is stepped by hand, with a database that no other engine uses.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from selectors import DefaultSelector, SelectorKey
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple, Unpack
 
 from edgecron.base.errors import Conflict
 from edgecron.base.units import from_ms, to_ms
@@ -19,8 +23,7 @@ from edgecron.embedding.enqueuing import Enqueuer
 from edgecron.embedding.own_engine import OwnEngine
 from edgecron.embedding.run import Waits
 from edgecron.embedding.scheduler import Scheduler
-from edgecron.embedding.travel_calls import CallsInTurn, JourneyLoop, Lasts, Stage
-from edgecron.embedding.travel_commands import CommandsInTurn, Perform
+from edgecron.embedding.travel_runs import CallsInTurn, CommandsInTurn, Lasts, Perform, Stage
 from edgecron.engine.presence import EngineIdentity, EngineSettings
 from edgecron.engine.runners import Runners
 from edgecron.engine.step import Engine
@@ -31,6 +34,8 @@ from edgecron.store.sqlite.store import open_store
 from edgecron.supervisor.journal import Exit, Interrupted, Verdict
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from edgecron.base.clock import Clock
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
@@ -113,6 +118,80 @@ class FakeClock:
         self._boottime_ms = 0
 
 
+_REAL_S = 1.0
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class _JourneyLoop(asyncio.SelectorEventLoop):
+    """Runs until nothing can continue before time passes: see `drive`.
+
+    `await asyncio.sleep(60)` takes a minute of the journey's time. `asyncio.to_thread` calls its
+    function immediately, in this thread. If a coroutine waits for a socket or a pipe, it gets a
+    second of real time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._journey_clock = clock
+        self.wait_s: float | None = None  # until its next timer; None without one
+        super().__init__(_Selector(self._hold))
+
+    def time(self) -> float:
+        return self._journey_clock.monotonic_ms() / 1000
+
+    @property
+    def wait_ms(self) -> int | None:
+        """The time until its next timer; None without one."""
+        return None if self.wait_s is None else ceil(self.wait_s * 1000)
+
+    def drive(self) -> None:
+        """Do all that can be done now, also while another loop of this thread is running."""
+        outer = asyncio._get_running_loop()
+        task = None if outer is None else asyncio.current_task(outer)
+        if outer is not None and task is not None:
+            # Since Python 3.14, the current task belongs to the thread, not to the loop.
+            asyncio.tasks._leave_task(outer, task)
+        asyncio._set_running_loop(None)
+        try:
+            self.run_forever()
+        finally:
+            asyncio._set_running_loop(outer)
+            if outer is not None and task is not None:
+                asyncio.tasks._enter_task(outer, task)
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001  whoever awaits it gets it
+            future.set_exception(error)
+        return future
+
+    def _hold(self, timeout_s: float | None) -> None:
+        self.wait_s = timeout_s
+        self.stop()
+
+
+class _Selector(DefaultSelector):
+    """Does not wait for time. It calls `hold` when there is nothing else to wait for."""
+
+    def __init__(self, hold: Callable[[float | None], object]) -> None:
+        super().__init__()
+        self._hold = hold
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        if len(self.get_map()) > 1:  # more than the descriptor that wakes the loop
+            ready = super().select(_REAL_S if timeout is None else min(timeout, _REAL_S))
+        if not ready:
+            self._hold(timeout)
+        return ready
+
+
 _MOST_RUNNING = 8  # without a limit of the program; a real engine would count the cores
 MOST_PASSES = 100_000  # of the engine at one instant; more of them have no end
 
@@ -138,7 +217,7 @@ class Driving:
         self._clock = clock
         self._scheduler = scheduler
         self._stage = Stage(clock)
-        self._loop: JourneyLoop | None = None
+        self._loop: _JourneyLoop | None = None
         self._loop_at_ms: int | None = None  # on the monotonic clock: its coroutines continue
         self._wake_ms: int | None = None
         self._calls = CallsInTurn(
@@ -221,9 +300,9 @@ class Driving:
     def _is_due(self) -> bool:
         return self._wake_ms is not None and self._wake_ms <= self._clock.now_ms()
 
-    def _find_loop(self) -> JourneyLoop:
+    def _find_loop(self) -> _JourneyLoop:
         if self._loop is None:
-            self._loop = JourneyLoop(self._clock)
+            self._loop = _JourneyLoop(self._clock)
         return self._loop
 
 

@@ -1,22 +1,31 @@
-"""The commands of a journey: performed in turn, in the test's thread, or not at all."""
+"""The runs of a journey, in turn, in the test's thread: functions, coroutines and commands.
+
+Coroutines run side by side, as in a program, on the journey's loop. `performer` says what commands
+do.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from heapq import heappop, heappush
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import format_duration_ms
 from edgecron.base.values import NamedTuple, replace
 from edgecron.embedding.processes import find_path
-from edgecron.embedding.travel_calls import CallsInTurn, Lasts, Stage
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.run import Claim, Outcome, Output, OutputChunk, Reported, Stall, Stream
+from edgecron.supervisor.callable_runner import CallableRunner, Coroutine, Function
+from edgecron.supervisor.calls import Call
 from edgecron.supervisor.environment import (
     NotRunnable,
     base_environment,
@@ -26,6 +35,193 @@ from edgecron.supervisor.environment import (
 )
 from edgecron.supervisor.protocol import Flag
 from edgecron.supervisor.results import VARIABLE, Left, split_result, take_result
+from edgecron.supervisor.threads import Workers
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from edgecron.supervisor.calls import ReadState
+
+Lasts = Callable[[str], int]  # how long the runs of a schedule last, in milliseconds
+
+
+class _Turn(NamedTuple):
+    at_ms: int  # on the monotonic clock
+    number: int
+    token: str
+    work: Callable[[], object]
+
+
+class Stage:
+    """Does pieces of work at their times, one after the other."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._turns: list[_Turn] = []
+        self._count = 0
+
+    @property
+    def next_ms(self) -> int | None:
+        """The monotonic time of the next piece of work; None without one."""
+        return self._turns[0].at_ms if self._turns else None
+
+    def add(self, token: str, work: Callable[[], object], *, after_ms: int) -> None:
+        """Do a piece of work after a while; 0 is the next turn."""
+        self._count += 1
+        at_ms = self._clock.monotonic_ms() + after_ms
+        heappush(self._turns, _Turn(at_ms, self._count, token, work))
+
+    def hasten(self, token: str) -> None:
+        """Do the work that waits under this token in the next turn."""
+        waiting = [turn for turn in self._turns if turn.token == token]
+        self._turns = [turn for turn in self._turns if turn.token != token]
+        for turn in waiting:
+            self.add(token, turn.work, after_ms=0)
+        self._turns.sort()
+
+    def play(self) -> bool:
+        """Do all work whose time has come; report whether there was any."""
+        has_played = False
+        while self._turns and self._turns[0].at_ms <= self._clock.monotonic_ms():
+            has_played = True
+            heappop(self._turns).work()
+        return has_played
+
+
+# Functions and coroutines.
+
+F = TypeVar("F")
+
+
+class CallsInTurn(CallableRunner):
+    """Runs functions in their turn on the stage, and coroutines on the journey's loop.
+
+    An exception is the failure of its run. Only exceptions that end the test itself, such as
+    KeyboardInterrupt and `pytest.fail`, are also kept in `raised`.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[str, Function],
+        coroutines: Mapping[str, Coroutine],
+        *,
+        load: Callable[[Call], None],
+        stage: Stage,
+        lasts: Lasts,
+        find_loop: Callable[[], AbstractEventLoop],
+        clock: Clock,
+        read_state: ReadState,
+    ) -> None:
+        self.raised: BaseException | None = None
+        self._stage = stage
+        self._lasts = lasts
+        self._begun: dict[str, tuple[int, int]] = {}  # by token: monotonic and wall time
+        super().__init__(
+            _Wrapped(functions, self._watched),
+            coroutines=_Wrapped(coroutines, self._watched_coroutine),
+            load=load,
+            find_loop=find_loop,
+            clock=clock,
+            read_state=read_state,
+        )
+        self._workers = _Turns(self._put, self._run, clock=clock)
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether coroutines are active."""
+        return bool(self._tasks)
+
+    def cancel(self, token: str) -> None:
+        super().cancel(token)
+        self._stage.hasten(token)
+
+    def _dispatch(self, calls: Sequence[Call]) -> None:
+        # Before its turn: a coroutine has its turn on the journey's loop. If the import fails, it
+        # fails again when the function is to be called, and that is recorded.
+        for call in calls:
+            with suppress(ImportError):
+                self._load(call)
+        super()._dispatch(calls)
+
+    def _wait_for_coroutines(self, until_ms: int) -> None:
+        """Do not wait: a run that still lasts ends only if the test moves the time."""
+
+    def _put(self, call: Call, work: Callable[[], object]) -> None:
+        claim = call.claim
+        self._begun[claim.lease_token] = (self._clock.monotonic_ms(), self._clock.now_ms())
+        self._stage.add(claim.lease_token, work, after_ms=self._lasts(claim.schedule))
+
+    def _begin_coroutine(self, call: Call, function: Coroutine) -> None:
+        begin = super()._begin_coroutine
+        self._put(call, lambda: begin(call, function))
+
+    def _begin(self, call: Call) -> int:
+        # The run began when it was started, though the function is called at its end.
+        monotonic_ms, now_ms = self._begun.pop(call.claim.lease_token)
+        call.begin(monotonic_ms)
+        return now_ms
+
+    @contextmanager
+    def _noting_end_of_test(self) -> Iterator[None]:
+        try:
+            yield
+        except (Exception, SystemExit, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            self.raised = error
+            raise
+
+    def _watched(self, function: Function) -> Function:
+        def call_watched(call: Call) -> object:
+            with self._noting_end_of_test():
+                return function(call)
+
+        return call_watched
+
+    def _watched_coroutine(self, function: Coroutine) -> Coroutine:
+        async def call_watched(call: Call) -> object:
+            with self._noting_end_of_test():
+                return await function(call)
+
+        return call_watched
+
+
+class _Turns(Workers[Call]):
+    """Takes the place of worker threads: each piece gets its turn on the stage."""
+
+    def __init__(
+        self,
+        put: Callable[[Call, Callable[[], object]], object],
+        work: Callable[[Call], object],
+        *,
+        clock: Clock,
+    ) -> None:
+        super().__init__(work, name="none", clock=clock)
+        self._take = put
+
+    def put(self, pieces: Collection[Call]) -> None:
+        for piece in pieces:
+            self._take(piece, partial(self._work, piece))
+
+
+class _Wrapped(Mapping[str, F]):
+    """A live view of a program's registry, with each function wrapped."""
+
+    def __init__(self, functions: Mapping[str, F], around: Callable[[F], F]) -> None:
+        self._functions = functions
+        self._around = around
+
+    def __getitem__(self, name: str) -> F:
+        return self._around(self._functions[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+
+# Commands.
 
 # A stand-in for a program: its arguments -> its exit code; None means 0.
 Play = Callable[[Sequence[str]], int | None]
