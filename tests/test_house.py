@@ -110,8 +110,8 @@ def test_imports_go_down_the_floors() -> None:
 # What may name modules of ours in texts and import them: the public names of the package, and the
 # table of commands, of which only the one that runs is imported.
 BY_NAME = {"edgecron", "edgecron.cli.commands"}
-# Imports a module of the program that embeds edgecron, in a process of its own.
-IMPORTS_THE_PROGRAM = {"edgecron.embedding.processes", "edgecron.embedding.child_run"}
+# Imports modules of the program that embeds edgecron, by the paths of functions.
+IMPORTS_THE_PROGRAM = {"edgecron.embedding.processes"}
 _IMPORTERS = {
     *("import_module", "importlib.import_module", "__import__", "builtins.__import__"),
     *("run_module", "runpy.run_module"),

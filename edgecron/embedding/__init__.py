@@ -12,8 +12,8 @@ context        what a function gets: its arguments, its run; middleware, the cod
 events         events of runs as values; subscriptions: callbacks and streams of them
 run_watch      what other engines start and end, for subscribers
 own_engine     the engine's thread, restarted if it dies; how it stops
-processes      functions in other processes: import paths, processes of their own; child and
-               child_run are in the process
+processes      functions in other processes: import paths, processes of their own; child is the
+               main file of such a process
 concurrency    threads and their database connections, event loops, forks
 testing        for tests of programs; travel_* are its parts
 pytest_plugin  fixtures of pytest: scheduler, travel

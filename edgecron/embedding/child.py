@@ -21,7 +21,7 @@ def main() -> int:
         return 1
     told = json.loads(text)
     sys.path[:] = told["path"]
-    from edgecron.embedding.child_run import call_here
+    from edgecron.embedding.processes import call_here
 
     target, sys.argv[:] = sys.argv[1], told["argv"]
     return call_here(target, told)
