@@ -6,8 +6,8 @@ the store. A command's way, in the order of its files:
 command_runner  turns a claim into a request, and an exit record into an outcome
 link            the engine's side of the connection: requests out, events in
 loop            the supervisor's event loop, on top of `reactor`
-start_queue     requests whose tokens are in the journal, until they are started
-spawn           the start; `forked_start` as another user or with another niceness
+start           requests until they have a place and are started; `forked_start` starts them as
+                another user or with another niceness
 live_runs       pipes, time-outs and ends; `run_session` has the processes of a run
 output          what a run prints, within its cap
 results         the result that a run leaves

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_duration_ms, format_size
+from edgecron.base.values import dataclass
 from edgecron.model.run import Stream
-from edgecron.supervisor.forked_start import SpawnFailed
+from edgecron.supervisor.forked_start import SpawnFailed, StartReport
 from edgecron.supervisor.journal import Journal
 from edgecron.supervisor.output import OutputKeeper, Part
 from edgecron.supervisor.protocol import EndCause, ExitRecord, Flag, Kind, StartRequest
 from edgecron.supervisor.reactor import Deadlines, Peer
 from edgecron.supervisor.results import result_path, take_result
 from edgecron.supervisor.run_session import RunSession, read_start_time
-from edgecron.supervisor.spawn import Spawned
 from edgecron.supervisor.state_files import spool_name
 
 if TYPE_CHECKING:
@@ -31,6 +31,20 @@ DRAIN_BYTES = 1024 * 1024
 
 # Each search kills all that it finds. Only a run that forks faster than that needs so many.
 _MOST_SEARCHES = 100
+
+
+@dataclass(slots=True)
+class Spawned:
+    """A started command and our ends of its pipes, which do not block.
+
+    `report` is not None for a fork that has yet to become its command.
+    """
+
+    pid: int
+    stdout_fd: int
+    stderr_fd: int
+    stdin_fd: int | None
+    report: StartReport | None = None
 
 
 class LiveRun:

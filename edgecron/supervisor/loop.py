@@ -30,7 +30,7 @@ from edgecron.supervisor.protocol import (
 )
 from edgecron.supervisor.reactor import Deadlines, Peer, Reactor
 from edgecron.supervisor.run_session import Snapshots
-from edgecron.supervisor.start_queue import WAKE_RESERVE, StartQueue
+from edgecron.supervisor.start import WAKE_RESERVE, StartQueue
 from edgecron.supervisor.state_files import socket_path
 
 # After this time, drop ends that could not be written to the journal and that no engine takes.

@@ -16,7 +16,7 @@ from edgecron.supervisor.loop import Supervisor
 from edgecron.supervisor.protocol import PROTOCOL_VERSION, EndCause, ExitRecord, Flag, StartRequest
 from edgecron.supervisor.reactor import Deadlines
 from edgecron.supervisor.run_session import Snapshots
-from edgecron.supervisor.start_queue import StartQueue
+from edgecron.supervisor.start import StartQueue
 from tests.simulation.links import End, Socket
 from tests.simulation.points import Point
 

@@ -25,8 +25,7 @@ from edgecron.supervisor.output import Part, load_output
 from edgecron.supervisor.protocol import GIVEN_BACK, ExitRecord, Phase, StartRequest
 from edgecron.supervisor.reactor import Deadlines, Peer, Reactor
 from edgecron.supervisor.run_session import Snapshots
-from edgecron.supervisor.spawn import Spawner
-from edgecron.supervisor.start_queue import StartQueue
+from edgecron.supervisor.start import Spawner, StartQueue
 
 BOUND_MS = 20_000
 _KEY = "deadbeef"

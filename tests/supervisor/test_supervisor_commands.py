@@ -181,7 +181,7 @@ def test_a_start_is_repeated_while_no_descriptor_is_left(bench: Bench) -> None:
 def test_a_start_that_never_finds_a_descriptor_is_given_up_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.supervisor.start_queue.RETRY_LIMIT_MS", 300)
+    monkeypatch.setattr("edgecron.supervisor.start.RETRY_LIMIT_MS", 300)
     bench = Bench(tmp_path / "state", by=StartBy.FORK)
     limits = resource.prlimit(bench.link.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(bench.link.pid, resource.RLIMIT_NOFILE, (4, limits[1]))
@@ -200,7 +200,7 @@ def test_a_start_that_never_finds_a_descriptor_is_given_up_with_the_reason(
 def test_a_start_is_repeated_also_after_others_were_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.supervisor.start_queue.RETRY_LIMIT_MS", 1000)
+    monkeypatch.setattr("edgecron.supervisor.start.RETRY_LIMIT_MS", 1000)
     bench = Bench(tmp_path / "state", by=StartBy.FORK)
     other = bench.shell("exec sleep 60")
     bench.started(other)

@@ -443,7 +443,7 @@ def test_a_start_is_repeated_while_its_user_has_no_process_left(bench: Bench) ->
 def test_a_user_who_never_has_a_process_left_is_given_up_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgecron.supervisor.start_queue.RETRY_LIMIT_MS", 300)
+    monkeypatch.setattr("edgecron.supervisor.start.RETRY_LIMIT_MS", 300)
     bench = Bench(tmp_path / "state", by=StartBy.FORK)
     wait_until_theirs(bench.started(bench.shell("exec sleep 60", identity=identity())).pid)
     before = resource.prlimit(bench.link.pid, resource.RLIMIT_NPROC)

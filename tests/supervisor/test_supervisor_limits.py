@@ -14,7 +14,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.job import Job, read_cpu_max, read_ionice, read_memory_max
 from edgecron.supervisor.limits import GROUP_PREFIX, Limiter, Subtree, find_subtree
 from edgecron.supervisor.protocol import EndCause, Flag
-from edgecron.supervisor.spawn import Spawner
+from edgecron.supervisor.start import Spawner
 from tests.supervisor.supervisor_bench import Bench
 
 MIB = 1 << 20

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.supervisor.spawn import OOM_SCORE, read_oom_score, unprotected_from_oom
+from edgecron.supervisor.start import OOM_SCORE, read_oom_score, unprotected_from_oom
 from tests.supervisor.supervisor_bench import Bench
 from tests.support.accounts import as_root, identity
 

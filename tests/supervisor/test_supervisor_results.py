@@ -13,9 +13,10 @@ from edgecron.supervisor.forked_start import SpawnFailed
 from edgecron.supervisor.journal import forget
 from edgecron.supervisor.launch import StartBy
 from edgecron.supervisor.limits import RunLimits
+from edgecron.supervisor.live_run import Spawned
 from edgecron.supervisor.protocol import EndCause, Flag, Identity, StartRequest
 from edgecron.supervisor.results import result_path, split_result
-from edgecron.supervisor.spawn import Spawned, Spawner
+from edgecron.supervisor.start import Spawner
 from edgecron.supervisor.state_files import result_name
 from tests.supervisor.supervisor_bench import Bell, Bench, Gate, Starting, wait_gone
 from tests.support.accounts import as_root, identity
