@@ -70,7 +70,7 @@ def opener(
     While `waits` returns True, the clients wait for a lost server and report it by `tell`.
     """
     from edgecron.client.remote import RemoteClient  # http.client takes 20 ms
-    from edgecron.client.remote_connection import ServerWait
+    from edgecron.client.remote_link import ServerWait
 
     connector = connector_to(config, url, warn=warn)
     if waits is not None:

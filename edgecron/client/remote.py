@@ -5,19 +5,40 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from edgecron.base.errors import Conflict, MalformedCall
+from edgecron.base.checks import check_name
+from edgecron.base.clock import Clock, ServerTime, SystemClock
+from edgecron.base.errors import Conflict, InvalidName, MalformedCall, NotFound, NotSupported
+from edgecron.base.units import format_duration_ms, from_ms
 from edgecron.base.zones import local_zone_name
 from edgecron.client.opening import TRIES
 from edgecron.client.protocol import Client
-from edgecron.client.remote_requests import ChangeWatch, RemoteRuns, asked, choice_fields, told
+from edgecron.client.remote_connection import (
+    ChangeWatch,
+    Connector,
+    RemoteFollower,
+    RemoteLaterRuns,
+)
+from edgecron.client.remote_link import NothingThere
 from edgecron.client.resource_functions import ScheduleCounts, Sizes, View
+from edgecron.client.resources import API_NAMES, resource_types
 from edgecron.formats.document_plan import Action, Step
-from edgecron.model.listing import Choice, SchedulePage, SortBy, Standing
+from edgecron.model.listing import (
+    ALL_RUNS,
+    Choice,
+    RunChoice,
+    RunPage,
+    SchedulePage,
+    SortBy,
+    Standing,
+)
+from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 
 if TYPE_CHECKING:
     from edgecron.formats.document_plan import Document
@@ -31,13 +52,120 @@ if TYPE_CHECKING:
 # How many fires to come are asked for at a time: most want few, and who wants many wants all.
 _PAGES = (32, 480, 4_500, 10_000)
 _MOST_SCHEDULES = 500  # of a page
+_MOST_RUNS = 1000  # of a page
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class RemoteClient(RemoteRuns):
+def asked(
+    method: Callable[Concatenate[Client, P], R], *, what: str = ""
+) -> Callable[Concatenate[RemoteClient, P], R]:
+    """Make a method that asks the server for the resource of its name, with its arguments.
+
+    A run is sent as its id. `what` names a resource that an older server lacks: then the method
+    raises NotSupported.
+    """
+    name, code = method.__name__, method.__code__
+    positional = code.co_varnames[1 : code.co_argcount]
+
+    @wraps(method)
+    def ask(client: RemoteClient, /, *args: P.args, **given: P.kwargs) -> R:
+        renamed = API_NAMES.get(name, {})
+        arguments = {
+            renamed.get(key, key): one.id if isinstance(one, Execution) else one
+            for key, one in {**dict(zip(positional, args, strict=False)), **given}.items()
+        }
+        try:
+            found: R = client.request(name, **arguments)
+        except NothingThere:
+            if not what:
+                raise
+            raise NotSupported(
+                f"the server is older: it has no {what}",
+                hint="use the same version on both machines",
+            ) from None
+        return found
+
+    return ask
+
+
+def told(
+    method: Callable[Concatenate[Client, P], R], part: str
+) -> Callable[Concatenate[RemoteClient, P], R]:
+    """Make a method that returns one part of the status of the server."""
+
+    @wraps(method)
+    def ask(client: RemoteClient, /, *_: P.args, **__: P.kwargs) -> R:
+        found: R = client._status(part)
+        return found
+
+    return ask
+
+
+def choice_fields(choice: Choice | None) -> dict[str, object]:
+    """Return a choice as parameters of lists of schedules, without those that choose nothing."""
+    if choice is None:
+        return {}
+    fields = {
+        "word": choice.words,
+        "group": choice.group,
+        "failed": choice.is_failed,
+        "paused": choice.is_paused,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+class RemoteClient:
     """The database of another machine, as a Client is one of this machine. For one thread.
 
+    Nothing is connected before the first request. `time` is shared by the clients of one server.
     Each method can raise ServerUnavailable, and what the Client there raises.
     """
+
+    def __init__(self, connector: Connector, *, time: ServerTime | None = None) -> None:
+        self._connector = connector
+        self._time = time or ServerTime(SystemClock())
+        self._connection = connector.open(self._time)
+        self._changes: ChangeWatch | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._changes is not None:
+            self._changes.close()
+            self._changes = None
+        self._connection.close()
+
+    @property
+    def clock(self) -> Clock:
+        return self._time
+
+    @property
+    def place(self) -> str:
+        return self._connector.place
+
+    def now(self) -> datetime:
+        if not self._time.is_known:
+            self._status("now")
+        return from_ms(self._time.now_ms())
+
+    def interrupt(self) -> None:
+        self._connection.interrupt()
+
+    def request(self, name: str, /, **arguments: Any) -> Any:
+        """Ask for a resource by its name, and return the value of its answer."""
+        if "name" in resource_types(name).resource.path_words:
+            _check_schedule(arguments["name"])
+        return self._connection.ask(name, **arguments)
+
+    def _status(self, part: str) -> Any:
+        """Return one part of the status of the server."""
+        return getattr(self.request("status", only=(part,)), part)
 
     # Schedules.
 
@@ -229,6 +357,89 @@ class RemoteClient(RemoteRuns):
             on_progress(len(found), len(found))
         return found
 
+    # Runs.
+
+    execution = asked(Client.execution)
+    run_page = asked(Client.run_page)
+    run_bounds = asked(Client.run_bounds)
+    waiting_runs = asked(Client.waiting_runs)
+    last_run = asked(Client.last_run)
+    last_failure = asked(Client.last_failure)
+    output = asked(Client.output)
+    cancel = asked(Client.cancel)
+    next_attempt = asked(Client.next_attempt)
+    spec_of = asked(Client.spec_of)
+    is_supervised = asked(Client.is_supervised)
+
+    def history(
+        self, name: str | None = None, *, choice: RunChoice = ALL_RUNS, limit: int = 20
+    ) -> list[Execution]:
+        return self.history_page(name, choice=choice, limit=limit).runs
+
+    def history_page(
+        self, name: str | None = None, *, choice: RunChoice = ALL_RUNS, limit: int = 20
+    ) -> RunPage:
+        found, before_id = RunPage([], []), choice.before_id
+        while len(found.runs) < limit:
+            size = min(limit - len(found.runs), _MOST_RUNS)
+            page: RunPage = self.request(
+                "history_page",
+                schedule=name,
+                status=choice.statuses,
+                cause=choice.causes,
+                before=before_id,
+                since=choice.since,
+                until=choice.until,
+                limit=size,
+                former=choice.with_former,
+            )
+            found.runs.extend(page.runs)
+            found.unreadable.extend(page.unreadable)
+            if len(page.runs) < size:
+                break
+            before_id = page.runs[-1].id
+        return found
+
+    def follower(self, execution_id: int, *, position: int = 0) -> RemoteFollower:
+        return RemoteFollower(
+            self.request, self._connector.open(self._time), execution_id, position=position
+        )
+
+    def later_runs(self, name: str, *, known: Execution | None) -> RemoteLaterRuns:
+        begun = self.request("begun_runs", name=name, known=None if known is None else known.id)
+        return RemoteLaterRuns(self.request, self._connector.open(self._time), begun)
+
+    def run_now(
+        self, name: str, *, payload: str | None = None, options: RunOptions = AS_SCHEDULED
+    ) -> list[Execution]:
+        """Send a fresh key: if the answer is lost, the request can be repeated."""
+        key = os.urandom(16).hex()
+        return self.run_once(name, key=key, payload=payload, options=options)
+
+    def run_once(
+        self,
+        name: str,
+        *,
+        key: str,
+        payload: str | None = None,
+        asked_at: datetime | None = None,
+        options: RunOptions = AS_SCHEDULED,
+    ) -> list[Execution]:
+        _check_schedule(name)
+        found: list[Execution] = self._connection.ask_keyed(
+            "run_once",
+            name=name,
+            key=key,
+            payload_text=payload,
+            asked_at=asked_at or self.now(),
+            delay=_duration_text(options.delay_s),
+            at=options.at,
+            priority=options.priority,
+            timeout=_duration_text(options.timeout_s),
+            scope=None if options.scope is None else ":".join(options.scope).removesuffix(":"),
+        )
+        return found
+
     # Engines and the database.
 
     engines = asked(Client.engines)
@@ -263,3 +474,18 @@ class RemoteClient(RemoteRuns):
     def database_sizes(self) -> tuple[int, int]:
         sizes: Sizes = self._status("sizes")
         return sizes.database_bytes, sizes.wal_bytes
+
+
+def _check_schedule(name: str) -> None:
+    """Raise NotFound for a name that no schedule can have, as on the machine of the database.
+
+    The server would refuse the path as wrong input.
+    """
+    try:
+        check_name(name, what="schedule name")
+    except InvalidName:
+        raise NotFound(f"there is no schedule {name!r}", hint="see: edgecron list") from None
+
+
+def _duration_text(seconds: float | None) -> str | None:
+    return None if seconds is None else format_duration_ms(round(seconds * 1000))

@@ -1,4 +1,4 @@
-"""A server, as `--url` names it, and one connection to it: over TCP, TLS or a Unix socket."""
+"""A server, as `--url` names it: wait for it, and connect over TCP, TLS or a Unix socket."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from http.client import HTTPConnection, RemoteDisconnected
 from pathlib import Path
@@ -79,6 +80,37 @@ def read_server(text: str, *, what: str = "--url") -> Server:
         base=found["base"],
         is_tls=found["scheme"].lower() == "https",
     )
+
+
+class ServerWait:
+    """Wait for a server that stops and comes back, once it has answered.
+
+    `report` is called once when the server is lost, and once when it answers again. `is_on` says
+    whether to wait still.
+    """
+
+    def __init__(
+        self, report: Callable[[str], object], *, is_on: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._report = report
+        self._is_on = is_on
+        self._has_answered = False
+        self._is_lost = False  # and reported
+
+    def must_wait(self, loss: str) -> bool:
+        """Return whether to wait for a server that was lost."""
+        if not (self._has_answered and self._is_on()):
+            return False
+        if not self._is_lost:
+            self._report(f"{loss}; waiting until it is back")
+        self._is_lost = True
+        return True
+
+    def note_answer(self, place: str) -> None:
+        self._has_answered = True
+        if self._is_lost:
+            self._report(f"{place} answers again")
+            self._is_lost = False
 
 
 _CONNECT_S = 3.0

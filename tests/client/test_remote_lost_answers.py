@@ -24,8 +24,8 @@ from edgecron.base.errors import (
 )
 from edgecron.client import Client
 from edgecron.client.remote import RemoteClient
-from edgecron.client.remote_connection import Connector, ServerWait
-from edgecron.client.remote_link import read_server
+from edgecron.client.remote_connection import Connector
+from edgecron.client.remote_link import ServerWait, read_server
 from edgecron.model.choices import Overlap
 from edgecron.tui.actions import Actions, act_on_each
 from tests.support.engines import Place

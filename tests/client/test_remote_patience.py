@@ -15,8 +15,8 @@ import pytest
 
 from edgecron.base.errors import ServerLost
 from edgecron.client.remote import RemoteClient
-from edgecron.client.remote_connection import Connector, ServerWait
-from edgecron.client.remote_link import read_server
+from edgecron.client.remote_connection import Connector
+from edgecron.client.remote_link import ServerWait, read_server
 from edgecron.model.choices import Overlap, Status
 from tests.support.engines import Place
 from tests.support.http import serving
