@@ -215,7 +215,7 @@ def launchd_plist(service: Service, *, home: PurePosixPath) -> str:
     }
     # Only plistlib writes tabs: `Service` accepts only printable text.
     text = plistlib.dumps(content, sort_keys=False).decode().replace("\t", "  ")
-    mark = f"<!-- Written by `edgecron service install`. {SUM_PLACE} -->\n"
+    mark = f"<!-- `edgecron service install` wrote this file. {SUM_PLACE} -->\n"
     return marked(text + mark)
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from edgecron.base.bundle import held_fds, own_start
 from edgecron.base.clock import Clock
-from edgecron.base.errors import EdgecronError, SupervisorUnavailable
+from edgecron.base.errors import EdgecronError, SupervisorUnavailable, os_words
 from edgecron.base.files import open_private
 from edgecron.supervisor import protocol, state_files
 from edgecron.supervisor.journal import JournalState, forget, read_journal
@@ -61,7 +61,7 @@ def start(
     try:
         ours, theirs = socket.socketpair()
     except OSError as error:
-        raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
+        raise SupervisorUnavailable(f"supervisor can't be started: {os_words(error)}") from error
     with contextlib.closing(theirs):
         try:
             if by is StartBy.FORK:
@@ -70,7 +70,9 @@ def start(
                 _exec(theirs, folder, key=key, places=places)
         except OSError as error:
             ours.close()
-            raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
+            raise SupervisorUnavailable(
+                f"supervisor can't be started: {os_words(error)}"
+            ) from error
         except SupervisorUnavailable:
             ours.close()
             raise
@@ -185,7 +187,7 @@ def _serve(
     try:
         supervisor = Supervisor(link, folder, key=key, clock=clock, places=places)
     except OSError as error:
-        raise SupervisorUnavailable(f"supervisor can't be set up: {error}") from error
+        raise SupervisorUnavailable(f"supervisor can't be set up: {os_words(error)}") from error
     supervisor.serve()
     os.close(lock_fd)
 
@@ -275,7 +277,7 @@ def _fork_guarded() -> int:
     try:
         return os.fork()
     except OSError as error:
-        raise SupervisorUnavailable(f"supervisor can't be started: {error}") from error
+        raise SupervisorUnavailable(f"supervisor can't be started: {os_words(error)}") from error
 
 
 def guard(supervisor_pid: int, state_dir: Path, *, key: str) -> None:

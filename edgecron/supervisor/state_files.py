@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgecron.base.errors import SupervisorUnavailable
+from edgecron.base.errors import SupervisorUnavailable, os_words
 from edgecron.base.files import open_private
 from edgecron.base.paths import make_folders
 
@@ -43,7 +43,9 @@ def prepare_state_dir(state_dir: Path) -> Path:
         if found.st_mode & 0o077:
             folder.chmod(0o700)
     except OSError as error:
-        raise SupervisorUnavailable(f"state folder '{folder}' is not usable: {error}") from error
+        raise SupervisorUnavailable(
+            f"state folder '{folder}' is not usable: {os_words(error, is_named=True)}"
+        ) from error
     return folder
 
 
@@ -97,7 +99,9 @@ def take_lock(path: Path) -> int:
     except OSError as error:
         if lock_fd >= 0:
             os.close(lock_fd)
-        raise SupervisorUnavailable(f"lock '{path}' can't be taken: {error}") from error
+        raise SupervisorUnavailable(
+            f"lock '{path}' can't be taken: {os_words(error, is_named=True)}"
+        ) from error
     return lock_fd
 
 

@@ -115,7 +115,7 @@ def test_a_lock_that_cannot_be_made_is_no_defect_of_the_supervisor(tmp_path: Pat
         (tmp_path / "file").touch()
 
         # What is not of this kind is kept as a crash, and doctor asks to report it.
-        with pytest.raises(SupervisorUnavailable, match="can't be taken"):
+        with pytest.raises(SupervisorUnavailable, match=r"can't be taken: [a-z ]+$"):
             take_lock(lock_path(folder, "a" * 16))
 
 
@@ -192,7 +192,7 @@ def test_a_supervisor_that_can_not_be_set_up_says_why_and_leaves_nothing(
 
     monkeypatch.setattr("edgecron.supervisor.live_run.Journal", fail)
 
-    with pytest.raises(SupervisorUnavailable, match=r"can't be set up: .* No space left"):
+    with pytest.raises(SupervisorUnavailable, match=r"can't be set up: no space left"):
         start(tmp_path, clock=SystemClock(), by=StartBy.FORK)
 
     assert os.listdir(tmp_path) == []
