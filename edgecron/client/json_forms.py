@@ -1,8 +1,7 @@
 """Turn values into JSON and back, by their type hints; describe that JSON in JSON Schema.
 
 A value or a named tuple is an object of its fields; `plain_forms` has the values that these consist
-of. Schedules, runs and fires have the field names of `--json`: see `schedule_forms` and
-`record_forms`.
+of. Schedules, runs and fires have the field names of `--json`: see `record_forms`.
 
 Answers can come from another version. So unknown fields are ignored, an unknown choice (such as a
 new status) stays a text, and a missing field has its default. In a request, an unknown field or

@@ -12,12 +12,11 @@
     list_view.py        lists: a cursor, marks, and the visible lines
     list_rows.py        what a list shows: lines, columns, targets, and the source of them
     lanes.py            the timeline: schedules as lanes of runs
-    schedule_list.py upcoming_list.py run_list.py   what the three lists show
+    schedule_list.py upcoming.py run_list.py   what the three lists show; the hours of the week
     machine_screen.py   the machine's other schedules
     fact_screens.py     notices and whether they were sent; engines and their machines
     failure_screen.py   failures by schedule and error, until a person acknowledges them
     graph_screen.py     what a schedule waits for, and what waits for it
-    week_view.py        how busy the coming week is
     status.py           status line, banner, details of the line under the cursor, keys
     list_filter.py      the filter of a list
 
@@ -28,8 +27,9 @@
     output_colors.py    colours that jobs print
     output_export.py    copy, save and page an output
 
-    action_screen.py action_flow.py   actions: their keys, and the way from a key to a notice
-    action_dialogs.py actions.py   their questions, and what they do
+    action_screen.py    the keys of actions
+    action_flow.py      the way from such a key to a notice, with its question
+    actions.py          what actions are about, what they do, and their words
     form.py form_widgets.py form_fields.py form_check.py   the form of a schedule
     quick_add.py           a schedule in one line
     dialogs.py          what opens over a screen

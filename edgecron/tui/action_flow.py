@@ -4,50 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from datetime import datetime, tzinfo
 from functools import partial
 from itertools import count
 from threading import Event
 from typing import Any, TypeVar
 
-from edgecron.base.errors import EdgecronError, NotFound
+from edgecron.base.errors import EdgecronError, InvalidInput, NotFound
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
+from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import Status
-from edgecron.tui.action_dialogs import (
+from edgecron.model.run import Execution
+from edgecron.tui.actions import (
+    Actions,
+    ActionWords,
+    BackfillRange,
+    NextRuns,
+    Removal,
+    Report,
     TimeRange,
-    backfill_dialog,
-    bulk_dialog,
-    cancel_dialog,
-    check_backfill,
-    pause_dialog,
+    WordsFront,
+    act_on_each,
+    active_words,
+    listed_words,
+    names_of,
+    names_words,
     read_backfill,
     read_cancellation,
     read_next_runs,
     read_removal,
-    removal_dialog,
-    reschedule_dialog,
+    report_words,
 )
-from edgecron.tui.actions import Actions, Report, act_on_each, names_of
 from edgecron.tui.database_app import Made
-from edgecron.tui.dialogs import Dialog, ShowCheck
+from edgecron.tui.dialogs import CheckResult, ConfirmDialog, Dialog, Field, Lines, ShowCheck
 from edgecron.tui.list_rows import Targets
 from edgecron.tui.queries import QueryScreen
-from edgecron.views.phrases import count_words, error_words
+from edgecron.views.acts import left_lines
+from edgecron.views.phrases import count_words, error_words, named_words
+from edgecron.views.times import local_time, spoken_time
 
 T = TypeVar("T")
 
 _STEPS = 100  # progress messages, at most
+_MOST_NAMED = 3
+_EXAMPLE = "in 2h, 18:00, tomorrow, monday 09:00, 2026-12-24"
 _numbers = count(1)
-
-
-class ActionWords(NamedTuple):
-    """Words for an action: its verb, present and past forms, and the noun of its targets."""
-
-    key: str
-    verb: str
-    present: str
-    past: str
-    noun: str = "schedule"
 
 
 _PLAIN = ("run", "resume")  # actions that ask nothing about one line
@@ -114,7 +116,7 @@ class _Flow:
     async def do_plainly(self, targets: Targets) -> None:
         names = await self._read(targets, names_of)
         if len(names) > 1:
-            await self._answer(bulk_dialog(self.words.verb, names, runs=len(targets.run_ids)))
+            await self._answer(_bulk_dialog(self.words.verb, names, runs=len(targets.run_ids)))
         self.act_plainly(Targets(names=names))
 
     def act_plainly(self, targets: Targets) -> None:
@@ -126,7 +128,7 @@ class _Flow:
 
     async def pause(self, targets: Targets) -> None:
         app, names = self.app, await self._read(targets, names_of)
-        end = await self._answer(pause_dialog(names, zone=app.zone, now=app.now))
+        end = await self._answer(_pause_dialog(names, zone=app.zone, now=app.now))
         self.act(lambda _: names, lambda actions, name: actions.pause(name, until=end.at))
 
     async def reschedule(self, targets: Targets) -> None:
@@ -134,7 +136,7 @@ class _Flow:
             self.app,
             await self._read(targets, partial(read_next_runs, zone=self.app.zone)),
         )
-        at = await self._answer(reschedule_dialog(found, zone=app.zone, now=app.now))
+        at = await self._answer(_reschedule_dialog(found, zone=app.zone, now=app.now))
         self.act(lambda _: found.names, lambda actions, name: actions.reschedule(name, at=at))
 
     async def cancel(self, targets: Targets) -> None:
@@ -144,12 +146,12 @@ class _Flow:
             self.warn(found.why_none)
             return
         if len(runs) > 1 or runs[0].status is Status.RUNNING:
-            await self._answer(cancel_dialog(runs))
+            await self._answer(_cancel_dialog(runs))
         self.act(lambda _: [run.id for run in runs], Actions.cancel)
 
     async def delete(self, targets: Targets) -> None:
         found = await self._read(targets, read_removal)
-        await self._answer(removal_dialog(found))
+        await self._answer(_removal_dialog(found))
         self.act(lambda _: found.names, Actions.remove)
 
     async def backfill(self, targets: Targets) -> None:
@@ -158,11 +160,11 @@ class _Flow:
         def plan(span: TimeRange, show: ShowCheck[TimeRange]) -> None:
             app.ask(
                 "backfill plan",
-                lambda client: check_backfill(client, found.names, span, zone=app.zone),
+                lambda client: _check_backfill(client, found.names, span, zone=app.zone),
                 show,
             )
 
-        dialog = backfill_dialog(found, zone=app.zone, now=app.now, plan=plan)
+        dialog = _backfill_dialog(found, zone=app.zone, now=app.now, plan=plan)
         span = await self._answer(dialog)
         self.act(lambda _: found.names, lambda actions, name: actions.backfill(name, span=span))
 
@@ -189,7 +191,7 @@ class _Flow:
 
     async def undo_many(self, changed: tuple[Made, ...]) -> None:
         names = [made.name for made in changed]
-        await self._answer(bulk_dialog(f"{self.words.verb} the last change of", names))
+        await self._answer(_bulk_dialog(f"{self.words.verb} the last change of", names))
         self._undo(changed)
 
     def _undo(self, changed: tuple[Made, ...]) -> None:
@@ -310,32 +312,181 @@ _QUESTIONS = {
 }
 
 
-def report_words(
-    report: Report, action: ActionWords, *, engine_key: str, undo_key: str = ""
-) -> str:
-    """Describe what an action did, what failed, and what still waits for an engine."""
-    parts = []
-    if report.done == 1 or report.is_summed:
-        parts.append(report.message)
-    elif report.done:
-        parts.append(f"{action.past} {count_words(report.done, action.noun)}")
-    if report.changed and undo_key:
-        parts[-1] += f"; {undo_key} {'redoes it' if action.verb == 'undo' else 'undoes it'}"
-    if report.done and report.failed:
-        parts.append(f"{report.failed:,} failed:")
-    parts += [error_words(error) for error in report.errors]
-    more = report.failed - len(report.errors)
-    if more > 0:
-        parts.append(f"and {more:,} more")
-    if report.left:
-        parts.append(f"stopped: {count_words(report.left, action.noun)} left as before")
-    for words in report.waiting:
-        if words:
-            parts.append(words)
-        elif engine_key:
-            parts.append(
-                f"no engine is running: the run waits; press {engine_key} to start an engine"
-            )
+# Dialogs.
+
+_Now = Callable[[], datetime]
+
+
+class _PauseEnd(NamedTuple):
+    """The end of a pause; None for one without end."""
+
+    at: datetime | None
+
+
+def _check_backfill(
+    client: Client, names: Sequence[str], span: TimeRange, *, zone: tzinfo
+) -> CheckResult[TimeRange]:
+    """Say how many runs a backfill would queue, and what it would skip."""
+    try:
+        plans = [client.plan_backfill(name, *span) for name in names]
+    except InvalidInput as error:
+        return CheckResult(error_words(error))
+    count = sum(len(plan.wanted) for plan in plans)
+    lines = left_lines(WordsFront(client).command, plans[0], zone=zone) if len(plans) == 1 else []
+    left = "".join(f"; {line}" for line in lines)
+    if not count:
+        return CheckResult(f"nothing to backfill for {names_words(names)}{left}")
+    times = [fire.plan_at for plan in plans for fire in (plan.wanted[:1] + plan.wanted[-1:])]
+    first, last = local_time(min(times), zone=zone), local_time(max(times), zone=zone)
+    return CheckResult(f"queues {count_words(count, 'run')}, {first} to {last}{left}", span)
+
+
+def _listed(names: Sequence[str]) -> list[str]:
+    """Return the names of several schedules in words; nothing for one, which the title names."""
+    return [listed_words(names)] if len(names) > 1 else []
+
+
+def _pause_dialog(names: Sequence[str], *, zone: tzinfo, now: _Now) -> Dialog[_PauseEnd]:
+    """Ask for the end of a pause."""
+
+    def check(texts: tuple[str, ...], show: ShowCheck[_PauseEnd]) -> None:
+        if not texts[0]:
+            show(CheckResult("until you resume it", _PauseEnd(None)))
+            return
+        found = _check_time(texts[0], zone=zone, now=now())
+        if found.value is None:
+            show(CheckResult(found.words))
         else:
-            parts.append("no engine is running: the run waits until you start one")
-    return "\n".join(parts)
+            show(CheckResult(f"until {found.words}", _PauseEnd(found.value)))
+
+    return Lines(
+        f"Pause {names_words(names)}",
+        [*_listed(names), "Stops scheduled runs until then. Active runs continue."],
+        fields=[Field("until", example=_EXAMPLE)],
+        check=check,
+        yes="pause",
+    )
+
+
+def _reschedule_dialog(next_runs: NextRuns, *, zone: tzinfo, now: _Now) -> Dialog[datetime]:
+    """Ask for the new time of the next run."""
+
+    def check(texts: tuple[str, ...], show: ShowCheck[datetime]) -> None:
+        show(_check_time(texts[0], zone=zone, now=now()) if texts[0] else CheckResult(""))
+
+    words = [next_runs.words] if next_runs.words else []
+    return Lines(
+        f"Move the next run of {names_words(next_runs.names)}",
+        [*words, "Only this run moves. The run after it follows the trigger."],
+        fields=[Field("to", example=_EXAMPLE)],
+        check=check,
+        yes="move",
+    )
+
+
+def _removal_dialog(removal: Removal) -> Dialog[bool]:
+    """Ask whether to remove; for several schedules, their number must be typed."""
+    names = removal.names
+    title = f"Remove {names_words(names)}?"
+    what = "it" if len(names) == 1 else "them"
+    words = [active_words(removal.active)]
+    if removal.dependents:
+        named = named_words(removal.dependents, most=_MOST_NAMED)
+        words.append(f"Schedules after {what} will not run again: {named}.")
+    if len(names) == 1:
+        return ConfirmDialog(title, words, yes="remove it", no="keep it", is_danger=True)
+    number = str(len(names))
+
+    def check(texts: tuple[str, ...], show: ShowCheck[bool]) -> None:
+        is_typed = texts[0] == number
+        words = f"removes {names_words(names)}" if is_typed else f"type {number} to remove them"
+        show(CheckResult(words, True if is_typed else None))
+
+    return Lines(
+        title,
+        [named_words(names, most=_MOST_NAMED), *words],
+        fields=[Field("how many")],
+        check=check,
+        yes="remove",
+        is_danger=True,
+    )
+
+
+def _cancel_dialog(runs: Sequence[Execution]) -> Dialog[bool]:
+    """Ask whether to cancel running runs."""
+    running = [run for run in runs if run.status is Status.RUNNING]
+    if len(runs) == 1:
+        title = f"Cancel run {runs[0].id} of {runs[0].schedule}?"
+    else:
+        title = f"Cancel {count_words(len(runs), 'run')}?"
+    whose = "their" if len(running) > 1 else "its"
+    words = []
+    if len(runs) > 1:
+        names = tuple(dict.fromkeys(run.schedule for run in runs))
+        words.append(listed_words(names))
+    if running:
+        words.append(f"All {whose} processes get TERM, and KILL after the kill grace.")
+    if len(running) < len(runs):
+        waiting = len(runs) - len(running)
+        words.append(f"{count_words(waiting, 'queued run')} will not start.")
+    if len(runs) == 1:
+        return ConfirmDialog(title, words, yes="cancel the run", no="let it run", is_danger=True)
+    yes = f"cancel {count_words(len(runs), 'run')}"
+    return ConfirmDialog(title, words, yes=yes, no="let them run", is_danger=True)
+
+
+def _bulk_dialog(verb: str, names: Sequence[str], *, runs: int = 0) -> Dialog[bool]:
+    """Ask whether to act on several schedules; `runs` of them were marked instead of schedules."""
+    many = names_words(names)
+    words = [listed_words(names)]
+    if runs:
+        verb_of = "belongs" if runs == 1 else "belong"
+        words.append(f"{count_words(runs, 'marked run')} {verb_of} to them. Each runs once.")
+    title = f"{verb[0].upper()}{verb[1:]} {many}?"
+    return ConfirmDialog(title, words, yes=f"{verb} {many}")
+
+
+def _backfill_dialog(
+    gap: BackfillRange,
+    *,
+    zone: tzinfo,
+    now: _Now,
+    plan: Callable[[TimeRange, ShowCheck[TimeRange]], None],
+) -> Dialog[TimeRange]:
+    """Ask for the time range of a backfill; `plan` previews it."""
+    begins, ends = ("", "")
+    if gap.span is not None:
+        begins, ends = (local_time(instant, zone=zone) for instant in gap.span)
+
+    def check(texts: tuple[str, ...], show: ShowCheck[TimeRange]) -> None:
+        if not all(texts):
+            show(CheckResult(""))
+            return
+        try:
+            first, last = (
+                read_time(text, what=label, timezone="local", now=now(), is_past_ok=True)
+                for label, text in zip(("from", "to"), texts, strict=True)
+            )
+        except InvalidInput as error:
+            show(CheckResult(error_words(error)))
+            return
+        plan((first, last), show)
+
+    return Lines(
+        f"Backfill {names_words(gap.names)}",
+        [*_listed(gap.names), "Queues a run for each plan time without a successful run."],
+        fields=[
+            Field("from", begins, "2026-11-01, or with a time: 2026-11-01 06:00"),
+            Field("to", ends, "the last time, included; or now"),
+        ],
+        check=check,
+        yes="queue runs",
+    )
+
+
+def _check_time(text: str, *, zone: tzinfo, now: datetime) -> CheckResult[datetime]:
+    try:
+        instant = read_time(text, what="time", timezone="local", now=now)
+    except InvalidInput as error:
+        return CheckResult(error_words(error))
+    return CheckResult(spoken_time(instant, zone=zone, now=now), instant)

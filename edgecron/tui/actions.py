@@ -1,4 +1,4 @@
-"""Carry out actions through a Client, for one or many schedules or runs; knows no screens.
+"""Read what actions are about, carry them out and report them; through a Client, without screens.
 
 If an action fails for one target, the others are still done.
 """
@@ -6,6 +6,7 @@ If an action fails for one target, the others are still done.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, tzinfo
 from typing import TypedDict, TypeVar
 
@@ -13,6 +14,7 @@ from edgecron.base.errors import (
     Conflict,
     DatabaseUnusable,
     EdgecronError,
+    NotFound,
     QueryInterrupted,
     Unreadable,
 )
@@ -36,12 +38,23 @@ from edgecron.views.acts import (
     resumed_words,
 )
 from edgecron.views.changes import undone_words
-from edgecron.views.phrases import count_words, next_sentence
+from edgecron.views.phrases import (
+    count_words,
+    error_words,
+    named_words,
+    next_sentence,
+    status_words,
+)
+from edgecron.views.times import near_time
 
 T = TypeVar("T")
 Progress = Callable[[int, int], object]  # targets done, targets in all
 _MOST_ACTIVE = 1000
 _MOST_ERRORS = 3  # shown; the others are counted
+_MOST_READ = 50  # schedules that are read one by one before a question
+_MOST_LISTED = 12  # names of schedules that an action is for
+
+TimeRange = tuple[datetime, datetime]
 
 
 class WordsFront(NamedTuple):
@@ -88,7 +101,7 @@ def names_of(client: Client, targets: Targets) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def active_runs_of(client: Client, targets: Targets) -> tuple[Execution, ...]:
+def _active_runs_of(client: Client, targets: Targets) -> tuple[Execution, ...]:
     """Return the target runs that have not ended, or those of the target schedules."""
     if targets.run_ids:
         runs = [client.execution(id_) for id_ in targets.run_ids]
@@ -99,6 +112,132 @@ def active_runs_of(client: Client, targets: Targets) -> tuple[Execution, ...]:
             for run in client.history(name, choice=ACTIVE_RUNS, limit=_MOST_ACTIVE)
         ]
     return tuple(run for run in runs if run.status in ACTIVE)
+
+
+# What a question is about.
+
+
+class NextRuns(NamedTuple):
+    """Schedules whose next run is to be moved; `words` say which ones and when they are due."""
+
+    names: tuple[str, ...]
+    words: str
+
+
+class Removal(NamedTuple):
+    """Schedules to remove; if they are few, with their active runs and dependent schedules."""
+
+    names: tuple[str, ...]
+    active: tuple[Execution, ...] | None
+    dependents: tuple[str, ...] = ()
+
+
+class Cancellation(NamedTuple):
+    """Active runs to cancel; if there are none, the reason."""
+
+    active: tuple[Execution, ...]
+    why_none: str
+
+
+class BackfillRange(NamedTuple):
+    """Schedules to backfill, and the time range that the target runs missed."""
+
+    names: tuple[str, ...]
+    span: TimeRange | None
+
+
+def names_words(names: Sequence[str]) -> str:
+    """`backup`, `3 schedules`."""
+    return names[0] if len(names) == 1 else count_words(len(names), "schedule")
+
+
+def listed_words(names: Sequence[str]) -> str:
+    """Return the names of the schedules that an action is for, as many as a dialog can list."""
+    return named_words(names, most=_MOST_LISTED)
+
+
+def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> NextRuns:
+    """Read what is to be moved."""
+    names = names_of(client, targets)
+    if len(names) != 1:
+        words = listed_words(names)
+        few = names if len(names) <= _MOST_READ else ()
+        if due := _due_times(client, few):
+            ends = (near_time(at, zone=zone, now=client.now()) for at in (min(due), max(due)))
+            words = f"{words}: due {' to '.join(dict.fromkeys(ends))}"
+        return NextRuns(names, words)
+    schedule = client.schedule(names[0])
+    is_trusted = client.is_clock_trusted()
+    when = next_sentence(schedule, zone=zone, now=client.now(), is_clock_trusted=is_trusted)
+    return NextRuns(names, when)
+
+
+def _due_times(client: Client, names: Sequence[str]) -> list[datetime]:
+    """Return when the next runs are due; a removed schedule has none."""
+    due = []
+    for name in names:
+        with suppress(NotFound):
+            due.append(client.schedule(name).next_run_at)
+    return [at for at in due if at is not None]
+
+
+def read_removal(client: Client, targets: Targets) -> Removal:
+    """Read what is to be removed."""
+    names = names_of(client, targets)
+    if len(names) > _MOST_READ:
+        return Removal(names, None)
+    dependents = {other for name in names for other in client.find_dependents(name)}
+    return Removal(
+        names,
+        _active_runs_of(client, Targets(names=names)),
+        tuple(sorted(dependents.difference(names))),
+    )
+
+
+def active_words(active: Sequence[Execution] | None) -> str:
+    """Say what happens to the active runs of removed schedules; None: they were not read."""
+    if active is None:
+        return "Queued runs are cancelled, running ones finish, the history stays."
+    queued = sum(run.status is Status.QUEUED for run in active)
+    running = len(active) - queued
+    parts = []
+    if queued:
+        verb = "is" if queued == 1 else "are"
+        parts.append(f"{count_words(queued, 'queued run')} {verb} cancelled")
+    if running:
+        verb = "finishes" if running == 1 else "finish"
+        parts.append(f"{count_words(running, 'running run')} {verb}")
+    parts = parts or ["no active runs"]
+    words = ", ".join([*parts, "the history stays"])
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def read_cancellation(client: Client, targets: Targets) -> Cancellation:
+    """Read what is to be cancelled."""
+    active = _active_runs_of(client, targets)
+    if active:
+        return Cancellation(active, "")
+    if len(targets.run_ids) == 1:
+        run = client.execution(targets.run_ids[0])
+        return Cancellation(
+            (), f"run {run.id} of {run.schedule} has already ended: {status_words(run)}"
+        )
+    if targets.run_ids:
+        return Cancellation((), f"all {len(targets.run_ids):,} runs have already ended")
+    return Cancellation((), f"{names_words(names_of(client, targets))}: no active runs")
+
+
+def read_backfill(client: Client, targets: Targets) -> BackfillRange:
+    """Read what is to be backfilled."""
+    missed = [
+        (run.missed_from_at or run.plan_at, run.missed_to_at or run.plan_at)
+        for run in (client.execution(id_) for id_ in targets.run_ids)
+    ]
+    span = (min(first for first, _ in missed), max(last for _, last in missed)) if missed else None
+    return BackfillRange(names_of(client, targets), span)
+
+
+# What is done.
 
 
 class _Here(TypedDict):
@@ -260,3 +399,44 @@ def _waiting_words(client: Client, schedules: Sequence[Schedule]) -> tuple[str, 
             is_command = one.spec.queue == COMMAND_QUEUE
             waiting.add("" if is_command else absence_words(client, one))
     return tuple(sorted(waiting))
+
+
+class ActionWords(NamedTuple):
+    """Words for an action: its verb, present and past forms, and the noun of its targets."""
+
+    key: str
+    verb: str
+    present: str
+    past: str
+    noun: str = "schedule"
+
+
+def report_words(
+    report: Report, action: ActionWords, *, engine_key: str, undo_key: str = ""
+) -> str:
+    """Describe what an action did, what failed, and what still waits for an engine."""
+    parts = []
+    if report.done == 1 or report.is_summed:
+        parts.append(report.message)
+    elif report.done:
+        parts.append(f"{action.past} {count_words(report.done, action.noun)}")
+    if report.changed and undo_key:
+        parts[-1] += f"; {undo_key} {'redoes it' if action.verb == 'undo' else 'undoes it'}"
+    if report.done and report.failed:
+        parts.append(f"{report.failed:,} failed:")
+    parts += [error_words(error) for error in report.errors]
+    more = report.failed - len(report.errors)
+    if more > 0:
+        parts.append(f"and {more:,} more")
+    if report.left:
+        parts.append(f"stopped: {count_words(report.left, action.noun)} left as before")
+    for words in report.waiting:
+        if words:
+            parts.append(words)
+        elif engine_key:
+            parts.append(
+                f"no engine is running: the run waits; press {engine_key} to start an engine"
+            )
+        else:
+            parts.append("no engine is running: the run waits until you start one")
+    return "\n".join(parts)

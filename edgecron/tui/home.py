@@ -15,7 +15,7 @@ from textual.widget import AwaitMount
 
 from edgecron.base.errors import NotFound
 from edgecron.model.choices import ACTIVE
-from edgecron.tui import lanes, run_list, schedule_list, upcoming_list
+from edgecron.tui import lanes, run_list, schedule_list, upcoming
 from edgecron.tui.action_screen import StartScreen
 from edgecron.tui.database_app import Engines, Overview
 from edgecron.tui.keys import bindings
@@ -35,8 +35,7 @@ from edgecron.tui.status import (
     schedule_detail,
 )
 from edgecron.tui.text_line import Span, StyledWidget, TextLine
-from edgecron.tui.upcoming_list import UpcomingBar
-from edgecron.tui.week_view import WeekView
+from edgecron.tui.upcoming import UpcomingBar, WeekView
 
 _ENGINES_S = 10.0  # an engine that died commits nothing, so engines are polled
 _LONGEST_S = 60.0
@@ -48,7 +47,7 @@ _NARROW = 50  # columns; below, the tabs replace the name of the program
 _LISTS = {
     "timeline": (lanes.COLUMNS, "no schedules yet"),
     "schedules": (schedule_list.COLUMNS, "no schedules yet"),
-    "upcoming": (upcoming_list.COLUMNS, "no upcoming runs"),
+    "upcoming": (upcoming.COLUMNS, "no upcoming runs"),
     "runs": (run_list.COLUMNS, "no runs yet"),
 }
 _PANES = tuple(_LISTS)
@@ -76,7 +75,7 @@ class HomeScreen(SortingScreen[None], StartScreen[None]):
 
     def compose(self) -> ComposeResult:
         self.schedules = schedule_list.ScheduleSource(self, changed=lambda: self._show("schedules"))
-        self.upcoming = upcoming_list.UpcomingSource(self, changed=self._show_upcoming)
+        self.upcoming = upcoming.UpcomingSource(self, changed=self._show_upcoming)
         self.runs = run_list.RunSource(self, changed=lambda: self._show("runs"))
         self.timeline = lanes.TimelineSource(self, changed=self._show_timeline)
         self._sources: Mapping[str, DatabaseSource[Any]] = {

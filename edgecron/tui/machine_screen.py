@@ -27,7 +27,7 @@ from edgecron.tui.list_rows import Column, Line
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen, RowSource
 from edgecron.tui.text_line import Fact, Row, Span, Title, pace_of, whole_parts
-from edgecron.tui.upcoming_list import UpcomingBar, UpcomingFires
+from edgecron.tui.upcoming import UpcomingBar, UpcomingFires
 from edgecron.views.phrases import count_words
 from edgecron.views.times import full_time, near_time, short_distance
 

@@ -36,7 +36,7 @@ from edgecron.tui.keys import key_words
 from edgecron.tui.schedule_list import last_spans, next_spans
 from edgecron.tui.text_line import Cells, Fact, Row, ScrolledLines, Span, TextLine, Title
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
-from edgecron.tui.upcoming_list import far_span
+from edgecron.tui.upcoming import far_span
 from edgecron.views.changes import act_words, author_words, change_lines, mask_change
 from edgecron.views.outlook import Outlook
 from edgecron.views.phrases import (

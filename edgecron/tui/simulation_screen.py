@@ -17,7 +17,7 @@ from edgecron.tui.list_rows import Column, Line, Source
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen
 from edgecron.tui.text_line import Cells, Fact, Row, Span, Title
-from edgecron.tui.week_view import CELLS, SHADE_STYLES, shade
+from edgecron.tui.upcoming import CELLS, SHADE_STYLES, shade
 from edgecron.views.busy import busiest_words, sections
 from edgecron.views.phrases import count_words
 

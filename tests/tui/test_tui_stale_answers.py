@@ -11,7 +11,7 @@ import pytest
 from edgecron.client import Client
 from edgecron.model.filters import parse_filter
 from edgecron.tui.schedule_list import ScheduleSource
-from edgecron.tui.upcoming_list import UpcomingSource
+from edgecron.tui.upcoming import UpcomingSource
 from tests.support.clock import FakeClock
 from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec

@@ -20,7 +20,7 @@ from edgecron.client.protocol import Client as AnyClient
 from edgecron.tui.app import Dashboard
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.quick_add import QuickAdd
-from edgecron.tui.week_view import WeekView
+from edgecron.tui.upcoming import WeekView
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
 from tests.tui.pilot import ZONE, Seen, watch
