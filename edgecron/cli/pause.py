@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import (
@@ -67,22 +66,12 @@ class PauseCommand:
         def pause(name: str) -> tuple[Schedule, str]:
             before = client.schedule(name)
             after = client.pause(name, until=until)
-            words = paused_words(
-                after,
-                is_changed=_pause_of(after) != _pause_of(before),
-                until=until,
-                zone=zone,
-                now=now,
-                is_clock_trusted=is_trusted,
+            return after, paused_words(
+                before, after, zone=zone, now=now, is_clock_trusted=is_trusted
             )
-            return after, words
 
         _put_changed(cli, [pause(name) for name in names])
         return 0
-
-
-def _pause_of(schedule: Schedule) -> tuple[bool, datetime | None]:
-    return schedule.enabled, schedule.paused_until
 
 
 def _add_choice_arguments(parser: Parser) -> None:

@@ -224,7 +224,7 @@ _SCHEDULES = (
     route(
         "POST /schedules/{name}/pause",
         schedules.pause,
-        words="Pause a schedule, without end or until a time",
+        words="Pause a schedule, without end or until a time; this cancels a move of its next run",
         body=schedules.PAUSE,
         refusals=(404, 409, 422),
     ),

@@ -280,8 +280,9 @@ class Actions:
 
     def pause(self, name: str, *, until: datetime | None) -> str:
         """Pause a schedule, without end or until an instant."""
+        before = self._client.schedule(name)
         paused = self._noted(self._client.pause(name, until=until))
-        return paused_words(paused, is_changed=True, until=until, **self._here)
+        return paused_words(before, paused, **self._here)
 
     def resume(self, name: str) -> str:
         """Resume a schedule. Raises Conflict if it is not paused."""

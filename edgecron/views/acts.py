@@ -12,6 +12,7 @@ from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms, to_ms
 from edgecron.formats.document_plan import FieldChange, may_be_secret
 from edgecron.model.choices import Status
+from edgecron.planning.forecast import is_moved
 from edgecron.planning.windows import windows_of
 from edgecron.views.phrases import count_words, next_sentence, status_words, windows_words
 from edgecron.views.times import full_time, local_time
@@ -34,19 +35,26 @@ def is_held(schedule: Schedule, now: datetime) -> bool:
 
 
 def paused_words(
+    before: Schedule,
     schedule: Schedule,
     *,
-    is_changed: bool,
-    until: datetime | None,
     zone: tzinfo,
     now: datetime,
     is_clock_trusted: bool,
 ) -> str:
-    """`paused backup until 2026-11-21 09:00:00; next 2026-11-22 02:00:00 (in 1.5 d)`."""
+    """`paused backup until 2026-11-21 09:00:00; next 2026-11-22 02:00:00 (in 1.5 d)`.
+
+    Also say if the pause cancels a move of the next run.
+    """
+    until, name = schedule.paused_until, schedule.name
     end = "" if until is None else f" until {local_time(until, zone=zone)}"
-    name = schedule.name
+    is_changed = (schedule.enabled, until) != (before.enabled, before.paused_until)
     words = f"paused {name}{end}" if is_changed else f"{name} was already paused{end}"
-    return _with_next(words, schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
+    words = _with_next(words, schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)
+    moved = before.next_run_at
+    if moved is None or not is_moved(before) or moved == schedule.next_run_at:
+        return words
+    return f"{words}; the move of its next run to {local_time(moved, zone=zone)} is cancelled"
 
 
 def resumed_words(

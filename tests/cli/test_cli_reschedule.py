@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, timedelta
 
+import pytest
+
 from edgecron.base.units import parse_instant
 from edgecron.model.options import Policies
 from edgecron.views.run_words import run_sentence
@@ -58,6 +60,21 @@ def test_reschedule_refuses_what_can_not_be(edgecron: Edgecron, backup: str) -> 
     assert paused.code == 1
     assert "no next time to move: paused" in paused.err
     assert "edgecron resume backup" in paused.err
+
+
+@pytest.mark.parametrize("until", [(), ("--until", "in 2h")])
+def test_a_pause_says_that_it_cancels_a_move(
+    edgecron: Edgecron, backup: str, until: tuple[str, ...]
+) -> None:
+    edgecron("reschedule", backup, "2040-01-01T09:00:00Z")
+
+    said = edgecron("pause", backup, *until)
+    again = edgecron("pause", backup, *until)
+    edgecron("resume", backup)
+
+    assert "the move of its next run to 2040-01-01 09:00:00 is cancelled" in said.out
+    assert "move" not in again.out
+    assert edgecron("list", "--json").json[0]["next_run_at"] < "2040"
 
 
 def test_resume_now_resumes_and_runs_it_once(edgecron: Edgecron, backup: str) -> None:
