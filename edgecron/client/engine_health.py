@@ -248,6 +248,12 @@ class EngineState:
         return str(running) if most is None else f"{running} of {most}"
 
     @property
+    def has_place(self) -> bool:
+        """Whether it can start one more run, as far as is known."""
+        most, running = self.info.max_running, self.running
+        return most is not None and running is not None and running < most
+
+    @property
     def is_alive(self) -> bool:
         """Whether its lock is held: then no other engine touches its runs."""
         return self.health is not EngineHealth.GONE

@@ -348,7 +348,11 @@ class Engines(OpenDatabase):
 
     def has_engine(self, queue: str, *, offer: str | None = None) -> bool:
         """Return whether a working engine takes runs of a queue, and of an offer if given."""
-        return any(state.is_working and state.info.takes(queue, offer) for state in self.engines())
+        return bool(self.find_takers(queue, offer=offer))
+
+    def find_takers(self, queue: str, *, offer: str | None = None) -> list[EngineState]:
+        """Return the working engines that take runs of a queue, and of an offer if given."""
+        return [one for one in self.engines() if one.is_working and one.info.takes(queue, offer)]
 
     def is_supervised(self, execution: Execution) -> bool:
         """Return whether the supervisor of a running run still runs.

@@ -69,7 +69,7 @@ class Outlooks(ScheduleChanges, Runs):
         unmet_note = None if stored.unmet is None else find_note(machine, stored.unmet)
         machine.forget_bus()
         is_full = stored.is_group_full
-        has_engine = self.has_engine(schedule.spec.placed_queue, offer=schedule.offer)
+        takers = self.find_takers(schedule.spec.placed_queue, offer=schedule.offer)
         skipped = store.find_executions(
             schedule_id=schedule.id, statuses=(Status.SKIPPED,), limit=1
         ).runs
@@ -84,7 +84,12 @@ class Outlooks(ScheduleChanges, Runs):
             held=self._held(schedule, now),
             active=tuple(
                 judge_active(
-                    stored.active, schedule, now=now, has_engine=has_engine, is_group_full=is_full
+                    stored.active,
+                    schedule,
+                    now=now,
+                    has_engine=bool(takers),
+                    is_group_full=is_full,
+                    is_looked_for=any(one.polls_s and one.has_place for one in takers),
                 )
             ),
             active_count=stored.active_count,
@@ -100,7 +105,7 @@ class Outlooks(ScheduleChanges, Runs):
             unmet=stored.unmet,
             unmet_note=unmet_note,
             is_clock_trusted=self.is_clock_trusted(),
-            has_engine=has_engine,
+            has_engine=bool(takers),
             last_unrun=skipped[0] if skipped else None,
             late=self.late_places() if has_late else None,
             behind=next(iter(self.behind(name)), None) if skipped else None,

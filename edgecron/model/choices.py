@@ -127,6 +127,7 @@ class WaitsFor(StrEnum):
     REPLACED_RUN = "replaced_run"  # the end of the run that it replaces
     GROUP = "group"  # a place in its group
     PLACE = "place"  # a place in its engine
+    LOOK = "look"  # its engine has a place, gets no notices, and looks for changes now and then
 
 
 class HealthState(StrEnum):

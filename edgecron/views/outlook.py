@@ -12,7 +12,7 @@ from edgecron.model.choices import COMMAND_QUEUE, Cause, Overlap, Reason, Status
 from edgecron.model.listing import Idle
 from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
-from edgecron.planning.admission import Admission, Occupancy, admit_fire
+from edgecron.planning.admission import LATE_CAUSES, Admission, Occupancy, admit_fire
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.planning.next_fire import Missed, Timing, count_planned, is_excluded, resolve_due_ms
 from edgecron.planning.windows import windows_of
@@ -120,8 +120,12 @@ def judge_active(
     now: datetime,
     has_engine: bool,
     is_group_full: bool,
+    is_looked_for: bool = False,
 ) -> list[ActiveRun]:
-    """Return what each active run of a schedule waits for; `executions` are in order of start."""
+    """Return what each active run of a schedule waits for; `executions` are in order of start.
+
+    `is_looked_for`: an engine with a free place starts them when it next looks for changes.
+    """
     is_held = _is_paused(schedule, now=now)
     absent = _absent_of(schedule)
     windows = windows_of(schedule.spec.policies, schedule.spec.timezone)
@@ -151,8 +155,11 @@ def judge_active(
                 waits_for, behind_id = WaitsFor.EARLIER_RUN, backfills[scope].id
             elif not has_engine:
                 waits_for = absent
+            elif is_group_full:
+                waits_for = WaitsFor.GROUP
             else:
-                waits_for = WaitsFor.GROUP if is_group_full else WaitsFor.PLACE
+                is_late = run.cause in LATE_CAUSES
+                waits_for = WaitsFor.LOOK if is_looked_for and not is_late else WaitsFor.PLACE
         if waits_for is not WaitsFor.TIME or run.cause is not Cause.MANUAL:
             first_of.setdefault(scope, run)
         if _is_backfill(run):

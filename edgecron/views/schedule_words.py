@@ -241,6 +241,7 @@ def waits_words(run: ActiveRun, *, zone: tzinfo, now: datetime) -> str:
         WaitsFor.REPLACED_RUN: f"replaces run {run.behind_id}, which is stopping",
         WaitsFor.GROUP: "waits for a place in its group",
         WaitsFor.PLACE: "waits for a place on its engine",
+        WaitsFor.LOOK: "waits until its engine looks for changes, every few seconds",
     }
     return words.get(run.waits_for, run.waits_for)
 

@@ -306,11 +306,8 @@ def test_a_role_that_can_make_no_tables_is_told_what_to_grant(edgecron: Edgecron
     assert "GRANT CREATE ON DATABASE" in said.err
 
 
-def test_status_shows_the_load_and_the_last_sign_of_each_machine(
-    edgecron: Edgecron, url: str
-) -> None:
-    edgecron("list")
-    edgecron("add", "job", "--every", "1h", "--", "true")
+def add_engines(url: str) -> None:
+    """Let the engines of two machines be alive; the second one gets no notices."""
     with psycopg.connect(url, autocommit=True) as connection:
         for number, name in enumerate(("web1", "web2")):
             connection.execute(
@@ -322,6 +319,13 @@ def test_status_shows_the_load_and_the_last_sign_of_each_machine(
                 {"name": name, "pid": 70 + number},
             )
 
+
+def test_status_shows_the_load_and_the_last_sign_of_each_machine(
+    edgecron: Edgecron, url: str
+) -> None:
+    edgecron("add", "job", "--every", "1h", "--", "true")
+    add_engines(url)
+
     said = edgecron("status").out
     first, second = edgecron("status", "--json").json[0]["engines"]
 
@@ -331,6 +335,18 @@ def test_status_shows_the_load_and_the_last_sign_of_each_machine(
     assert second["seen_at"] is not None
     assert (first["polls_s"], second["polls_s"]) == (None, 5)
     assert said.count("looks for changes every 5 s") == 1
+
+
+def test_a_run_whose_engine_gets_no_notices_is_not_said_to_wait_for_a_place(
+    edgecron: Edgecron, url: str
+) -> None:
+    edgecron("add", "job", "--on-demand", "--", "true")
+    edgecron("run", "job")
+    add_engines(url)
+
+    said = edgecron("show", "job").out
+
+    assert "run 1 is queued, manual: waits until its engine looks for changes" in said
 
 
 def test_logs_name_the_machine_of_a_running_run(edgecron: Edgecron, url: str) -> None:

@@ -225,16 +225,22 @@ def test_a_run_with_a_payload_of_its_own_shows_how_that_begins(story: Story, lin
 
 
 @pytest.mark.parametrize(
-    ("pause", "has_engine", "is_full", "wanted"),
+    ("pause", "has_engine", "is_full", "is_looked_for", "wanted"),
     [
-        (True, True, False, WaitsFor.RESUME),
-        (False, False, False, WaitsFor.ENGINE),
-        (False, True, True, WaitsFor.GROUP),
-        (False, True, False, WaitsFor.PLACE),
+        (True, True, False, True, WaitsFor.RESUME),
+        (False, False, False, False, WaitsFor.ENGINE),
+        (False, True, True, True, WaitsFor.GROUP),
+        (False, True, False, False, WaitsFor.PLACE),
+        (False, True, False, True, WaitsFor.PLACE),  # of few places for late runs
     ],
 )
 def test_what_a_queued_run_waits_for(
-    story: Story, pause: bool, has_engine: bool, is_full: bool, wanted: WaitsFor
+    story: Story,
+    pause: bool,
+    has_engine: bool,
+    is_full: bool,
+    is_looked_for: bool,
+    wanted: WaitsFor,
 ) -> None:
     story.add("job", "@hourly")
     story.client.backfill("job", NOW, NOW)
@@ -249,6 +255,7 @@ def test_what_a_queued_run_waits_for(
         now=NOW,
         has_engine=has_engine,
         is_group_full=is_full,
+        is_looked_for=is_looked_for,
     )
 
     assert judged.waits_for is wanted
