@@ -182,7 +182,7 @@ class Store(Protocol):
     ) -> list[tuple[int, int]]:
         """(id, revision) of enabled `on boot` schedules that are not decided for this boot.
 
-        With `booted_ms`, only those that were added before.
+        With `booted_ms`, only those that were added or resumed before.
         """
 
     def is_used(self, queue: str) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from edgecron.base.units import from_ms
+from edgecron.base.values import replace
 from edgecron.model.choices import CatchUp, Cause, Overlap, Reason, Status
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import NextFire
 from edgecron.planning.retention import Retention, limits_at
 from edgecron.planning.times import compile_spec
 from edgecron.store.sql.retention import prune as prune_slices
+from edgecron.store.sql.schedule_changes import Retiming
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec, ms
@@ -424,6 +426,37 @@ def test_a_boot_before_an_edit_made_the_schedule_is_not_its_boot(
     ]
 
     assert found == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("how", ["resumed", "restored", "paused for a time"])
+def test_a_boot_while_a_schedule_was_held_is_not_its_boot(bench: Bench, how: str) -> None:
+    store, schedule = bench.store, bench.add(make_spec("backup", "on boot"))
+    retiming = Retiming(next=None, decided_until_ms=bench.now)
+    bench.clock.advance_ms(MINUTE)
+    until_ms = bench.now + 2 * MINUTE if how == "paused for a time" else None
+    if how == "restored":
+        assert store.remove_schedule(schedule, missed=(), now_ms=bench.now)
+    else:
+        assert store.pause_schedule(schedule, until_ms=until_ms, following=None, now_ms=bench.now)
+    bench.clock.advance_ms(MINUTE)
+    booted_ms = bench.now
+    bench.fire_boot("here")
+    bench.clock.advance_ms(2 * MINUTE)
+    if how == "resumed":
+        store.resume_schedule(
+            store.get_schedule("backup"), retiming=retiming, boot_id="here", now_ms=bench.now
+        )
+    elif how == "restored":
+        [(removed, _)] = store.find_last_removed("backup")
+        before = replace(removed, enabled=True)
+        store.restore_removed(before, retiming=retiming, boot_id="here", now_ms=bench.now)
+
+    found = [
+        len(store.find_boot_due(("command",), boot_id="there", booted_ms=at_ms))
+        for at_ms in (booted_ms, bench.now + 1)
+    ]
+
+    assert found == [0, 1]
 
 
 def test_two_engines_decide_a_boot_once(make_store: OpenStore, clock: FakeClock) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgecron.model.choices import Status
+from edgecron.model.choices import Overlap, Status
 from edgecron.model.run import Output, OutputChunk, Stream
 from edgecron.planning.retention import (
     MIB,
@@ -441,6 +441,21 @@ def test_a_fire_that_was_moved_to_be_early_stays_decided(bench: Bench) -> None:
     prune(bench, keep(history_count=2))
 
     assert early.execution_id in left(bench)
+
+
+def test_boots_of_all_machines_stay_decided(bench: Bench) -> None:
+    bench.add(make_spec("backup", "on boot", "* * * * *", overlap=Overlap.ALLOW))
+    bench.store.register_engine(
+        key="there", pid=2, boot_id="boot-there", queues=("command",), now_ms=bench.now
+    )
+    for boot_id in ("boot-there", "boot-forgotten", "boot-here"):
+        bench.end(*bench.fire_boot(boot_id).granted)
+    live(bench, 3)
+
+    prune(bench, keep(history_count=1))
+
+    assert bench.fire_boot("boot-there").advanced == 0
+    assert bench.fire_boot("boot-forgotten").advanced == 1
 
 
 # What is still right afterwards.

@@ -83,6 +83,14 @@ _WAS_SO = """coalesce(
      WHERE r.schedule_id = schedules.id AND r.at <= :booted AND json_valid(r.snapshot)
      ORDER BY r.revision DESC LIMIT 1),
     created_at <= :booted)"""
+# Whether it has been resumed or restored since the boot, or a pause has skipped a boot since.
+_WAS_HELD = """EXISTS (SELECT 1 FROM schedule_changes AS c
+        WHERE c.schedule_id = schedules.id AND c.at > :booted
+            AND (instr(c.state, '"enabled":[false,true]') > 0
+                OR instr(c.state, '"removed":[true,false]') > 0))
+    OR EXISTS (SELECT 1 FROM executions AS e
+        WHERE e.schedule_id = schedules.id AND e.status = 'skipped' AND e.reason = 'paused'
+            AND e.missed_to_at >= :booted)"""
 
 
 def find_boot_due(
@@ -95,8 +103,8 @@ def find_boot_due(
 ) -> list[tuple[int, int]]:
     """Return (id, revision) of enabled `on boot` schedules that this boot has not decided.
 
-    With `booted_ms`, only those that were so then, in this queue: another machine has added or
-    edited the others since.
+    With `booted_ms`, only those that were so then, in this queue, and not paused since: another
+    machine has added, edited or resumed the others.
     """
     found: list[tuple[int, int]] = []
     for queue in queues:
@@ -105,7 +113,7 @@ def find_boot_due(
             f"""SELECT id, revision FROM schedules
                WHERE on_boot AND enabled AND deleted_at IS NULL AND boot_decided IS NOT :boot
                    AND queue = :queue AND trigger_error IS NULL
-                   AND (:booted IS NULL OR {_WAS_SO}) {offered}""",
+                   AND (:booted IS NULL OR {_WAS_SO} AND NOT ({_WAS_HELD})) {offered}""",
             {"boot": boot_id, "queue": queue, "booted": booted_ms, **values},
         )
     return sorted(found)

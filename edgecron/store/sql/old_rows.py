@@ -37,7 +37,9 @@ _ENDED = "max(e.finished_at, coalesce(e.missed_to_at, e.finished_at))"
 # As long as the schedule exists, these stay too:
 # - its last run and its last success;
 # - the newest row of each scope: only this one can grow;
-# - a row that proves that a time ahead of `decided_until` was decided.
+# - a row that proves that a time ahead of `decided_until` was decided;
+# - the row of a boot that an engine is known of: after boots of other machines, only the row proves
+#   that this one was decided.
 # The newest row of a scope is first looked for by plan time, which is one step of an index.
 _REMOVABLE = """e.status NOT IN ('queued', 'running')
     AND e.id < (SELECT max(id) FROM executions)
@@ -52,6 +54,8 @@ _REMOVABLE = """e.status NOT IN ('queued', 'running')
             OR (e.id IS NOT s.last_execution_id
                 AND (e.status = 'success' AND e.finished_at
                     BETWEEN s.last_success_at AND max(:now, s.last_success_at)) IS NOT TRUE
+                AND (e.cause != 'boot' OR NOT EXISTS (
+                    SELECT 1 FROM engines AS n WHERE e.fire_key = 'boot:' || n.boot_id))
                 AND (e.fire_key != '' OR e.plan_at <
                     min(s.decided_until, coalesce(s.trusted_until, s.decided_until), :now))
                 AND (NOT EXISTS (SELECT 1 FROM schedule_scopes AS c
