@@ -1,4 +1,4 @@
-"""What must hold of each claim at the moment of its COMMIT: of places, pauses and machines."""
+"""What must hold of each claim at its COMMIT: of places, groups, pauses and machines."""
 
 from __future__ import annotations
 
@@ -38,3 +38,10 @@ def check_claim(world: World, batch: ClaimBatch, *, most: int, places: set[str])
     astray = [row for row in granted if row[6] not in places or row[7]]
     assert not astray, f"I26 started by an engine of {sorted(places)}: {astray}"
     assert running <= most, f"I7 an engine runs {running}, and has {most} places"
+    over = world.look(
+        """SELECT g.name, g.max_running, count(*) FROM groups AS g
+           JOIN schedules AS s ON s.group_name = g.name
+           JOIN executions AS e ON e.schedule_id = s.id AND e.status = 'running'
+           GROUP BY g.name, g.max_running HAVING count(*) > g.max_running"""
+    )
+    assert not over, f"I7 groups run more than their limits: {over}"

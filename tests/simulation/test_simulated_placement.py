@@ -26,24 +26,30 @@ SEEDS = (
     ),
 )
 
+
+def limited(one: ScheduleSpec) -> ScheduleSpec:
+    """The same schedule in a group, whose runs are limited on all machines together."""
+    return replace(one, group="disk")
+
+
 MACHINES = {"web1": (), "web2": ("ssd",), "web3": ("ssd", "gpu")}
 PLACED = (
-    spec("plain", 7, lasts_s=2, on="web1"),
+    limited(spec("plain", 7, lasts_s=2, on="web1")),
     spec("failing", 11, lasts_s=1, code=3, on="web1", retries=2, retry_delay_s=5.0),
     spec("waiting", 10, lasts_s=13, on="web2", overlap=Overlap.QUEUE),
     spec("all", 13, lasts_s=1, on="web2", catch_up=CatchUp.ALL, max_late_s=300.0),
-    spec("labelled", 5, lasts_s=4, on="label:ssd"),
+    limited(spec("labelled", 5, lasts_s=4, on="label:ssd")),
     spec("lone", 17, lasts_s=3, on="label:gpu", catch_up=CatchUp.SKIP),
     spec("roaming", 6, lasts_s=8, on="web1", overlap=Overlap.QUEUE),
     spec("retrying", 8, lasts_s=1, code=3, on="web3", retries=3, retry_delay_s=9.0),
-    spec("anywhere", 9, lasts_s=2),
+    limited(spec("anywhere", 9, lasts_s=2)),
 )
 _ROAMING = ("roaming", "retrying")
 ON_EACH = (
-    spec("scan", 7, lasts_s=2, on="each"),
+    limited(spec("scan", 7, lasts_s=2, on="each")),
     spec("failing", 11, lasts_s=1, code=3, on="each", retries=2, retry_delay_s=5.0),
     spec("waiting", 10, lasts_s=13, on="each", overlap=Overlap.QUEUE),
-    spec("many", 13, lasts_s=4, on="each", overlap=Overlap.ALLOW),
+    limited(spec("many", 13, lasts_s=4, on="each", overlap=Overlap.ALLOW)),
     spec("all", 17, lasts_s=1, on="each", catch_up=CatchUp.ALL, max_late_s=300.0),
     spec("lone", 9, lasts_s=3, on="each", catch_up=CatchUp.SKIP),
 )
@@ -73,9 +79,10 @@ def test_each_machine_decides_each_time_once(make_world: Callable[[int], World],
 
 def _play(world: World, specs: Sequence[ScheduleSpec], *, are_there: bool = False) -> None:
     """Let machines and people act at random, and check the outcome."""
-    if not are_there:
-        with Client(world.location, clock=world.clock) as client:
+    with Client(world.location, clock=world.clock) as client:
+        if not are_there:
             client.add_all(specs)
+        client.limit_group("disk", 2)
     world.crash_chance = world.random.choice((0.0, 0.01))
     world.fault_chance = world.random.choice((0.0, 0.02))
     world.peer_chance = world.random.choice((0.0, 0.05))

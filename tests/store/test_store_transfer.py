@@ -50,6 +50,9 @@ def fill(bench: Bench) -> None:
     """Make schedules with a history, and remove the newest run."""
     bench.add(make_spec("sync", "every 1h"))
     bench.add(make_spec("gone", "@daily"))
+    bench.add(make_spec("scan", "@daily", on="each", group="disk"))
+    bench.store.join_machine(("command on each",), "web1")
+    bench.store.set_group_limit("disk", 2)
     for _ in range(3):
         bench.clock.advance_ms(HOUR_MS)
         batch = bench.fire()
@@ -71,7 +74,10 @@ def test_a_copy_has_every_row_and_the_seed(ends: tuple[OpenStore, OpenStore]) ->
     assert set(contents) == set(TABLES)
     assert contents["executions"].rows == len(bench.rows()) == 4
     assert again.find_executions(limit=100).runs == bench.store.find_executions(limit=100).runs
-    assert again.get_schedule("sync") == bench.store.get_schedule("sync")
+    for name in ("sync", "scan"):
+        assert again.get_schedule(name) == bench.store.get_schedule(name)
+    assert again.get_schedule("scan").spec.scopes == (("machine", "web1"),)
+    assert contents["groups"].rows == 1
     assert (again.seed, again.uuid) == (bench.store.seed, uuid)
 
 
