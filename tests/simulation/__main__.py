@@ -16,11 +16,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from itertools import count
+from itertools import count, repeat
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.simulation.workers import begin, live, tell_all
+from tests.simulation.workers import begin, databases, live, tell_all
 
 _HASH_SEED = "0"
 
@@ -33,7 +33,7 @@ def main() -> int:
     begin()
     arguments = _parse()
     if arguments.replay is not None:
-        return _replay(arguments.replay)
+        return _replay(arguments.replay, on_server=arguments.on_server)
     return _run(arguments)
 
 
@@ -47,6 +47,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     parser.add_argument(
         "--stories", action="store_true", help="something at each point of the core stories instead"
+    )
+    parser.add_argument(
+        "--on-server", action="store_true", help="on private PostgreSQL servers instead of files"
     )
     parser.add_argument(
         "--replay",
@@ -69,16 +72,18 @@ def _replayed(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text!r} is no seed and no STORY:KIND:POINT")
 
 
-def _replay(what: str) -> int:
+def _replay(what: str, *, on_server: bool) -> int:
     from tests.simulation.seeds import Violation, live_once
     from tests.simulation.stories import kind_of, tell_once
 
     try:
-        if what.isdecimal():
-            print(json.dumps(vars(live_once(int(what))), indent=2))
-        else:
-            name, kind, number = what.split(":")
-            print("\n".join(tell_once(name, hit=(int(number), kind_of(kind))).trail))
+        with databases(on_server=on_server) as make:
+            if what.isdecimal():
+                print(json.dumps(vars(live_once(int(what), url=make())), indent=2))
+            else:
+                name, kind, number = what.split(":")
+                hit = int(number), kind_of(kind)
+                print("\n".join(tell_once(name, hit=hit, url=make()).trail))
     except Violation as violation:
         print("\n".join(violation.trail))
         print(f"violation: {violation}", file=sys.stderr)
@@ -92,14 +97,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
     first = int(time.time()) % 1_000_000_000 if arguments.seed is None else arguments.seed
     if arguments.stories:
-        return _tell_stories(arguments.jobs)
+        return _tell_stories(arguments.jobs, on_server=arguments.on_server)
     print(f"seeds from {first} on, {arguments.fires:,} fires", file=sys.stderr)
     total, begin_s, told_s = Figures(), time.monotonic(), 0.0
     violations: list[Violation] = []
-    for outcome in _lives(first, arguments.jobs):
+    for outcome in _lives(first, arguments.jobs, on_server=arguments.on_server):
         if isinstance(outcome, Violation):
             violations.append(outcome)
-            _tell(outcome)
+            _tell(outcome, on_server=arguments.on_server)
         else:
             assert isinstance(outcome, Figures)
             total.add(outcome)
@@ -121,7 +126,12 @@ def _run(arguments: argparse.Namespace) -> int:
     return 1 if violations else 0
 
 
-def _tell_stories(jobs: int) -> int:
+def _replay_words(what: object, *, on_server: bool) -> str:
+    where = " --on-server" if on_server else ""
+    return f"replay: python -m tests.simulation{where} --replay {what}"
+
+
+def _tell_stories(jobs: int, *, on_server: bool) -> int:
     """Each story once for each of its points and each thing that can happen there."""
     from tests.simulation.points import Fault, Hit
     from tests.simulation.stories import STORIES
@@ -130,7 +140,7 @@ def _tell_stories(jobs: int) -> int:
     kinds = [*(kind for kind in Hit if kind is not Hit.FAULT), *Fault]
     pairs = [(kind.value, name) for kind in kinds for name in STORIES]
     with _pool(jobs) as pool:
-        found = pool.map(tell_all, *zip(*pairs, strict=True))
+        found = pool.map(tell_all, *zip(*pairs, strict=True), repeat(on_server))
         for (kind, name), (points, violations) in zip(pairs, found, strict=True):
             tellings += points
             wrong += len(violations)
@@ -138,7 +148,7 @@ def _tell_stories(jobs: int) -> int:
             print(f"{kind:8} {name:16} {told}", file=sys.stderr)
             for told, why in violations[:3]:
                 print(f"  {why[:2000]}", file=sys.stderr)
-                print(f"  replay: python -m tests.simulation --replay {told}", file=sys.stderr)
+                print(f"  {_replay_words(told, on_server=on_server)}", file=sys.stderr)
     print(f"{tellings:,} tellings of {len(STORIES)} stories, {wrong} violations")
     return 1 if wrong else 0
 
@@ -150,28 +160,28 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
     )
 
 
-def _lives(first: int, jobs: int) -> Iterator[object]:
+def _lives(first: int, jobs: int, *, on_server: bool) -> Iterator[object]:
     """What became of each seed, in the order in which they end."""
     seeds = count(first)
     with _pool(jobs) as pool:
-        going: set[Future[object]] = {pool.submit(live, next(seeds)) for _ in range(jobs + 1)}
+        going: set[Future[object]] = {
+            pool.submit(live, next(seeds), on_server) for _ in range(jobs + 1)
+        }
         try:
             while True:
                 done, going = wait(going, return_when=FIRST_COMPLETED)
-                going |= {pool.submit(live, next(seeds)) for _ in done}
+                going |= {pool.submit(live, next(seeds), on_server) for _ in done}
                 yield from (future.result() for future in done)
         finally:
             for future in going:
                 future.cancel()
 
 
-def _tell(violation: object) -> None:
+def _tell(violation: object, *, on_server: bool) -> None:
     trail = violation.trail[-20:]  # type: ignore[attr-defined]
     print("\n".join(["", "VIOLATION", *trail, str(violation)[:4000]]), file=sys.stderr)
-    print(
-        f"replay: python -m tests.simulation --replay {violation.seed}\n",  # type: ignore[attr-defined]
-        file=sys.stderr,
-    )
+    seed = violation.seed  # type: ignore[attr-defined]
+    print(f"{_replay_words(seed, on_server=on_server)}\n", file=sys.stderr)
 
 
 def _table(total: object, first: int, violations: int, elapsed_s: float) -> dict[str, object]:

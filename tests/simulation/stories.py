@@ -327,9 +327,9 @@ def count_points(name: str, *, url: str | None = None) -> int:
     return tell_once(name, url=url).told
 
 
-def points_for(kind: Hit | Fault, name: str) -> list[int]:
+def points_for(kind: Hit | Fault, name: str, *, url: str | None = None) -> list[int]:
     """The numbers of the points of a story at which this may happen."""
-    passed = tell_once(name).passed
+    passed = tell_once(name, url=url).passed
     assert passed is not None
     return [at for at, faults in enumerate(passed, 1) if isinstance(kind, Hit) or kind in faults]
 
