@@ -377,7 +377,7 @@ class Engines(OpenDatabase):
 
         Otherwise ended runs would still look active. Does nothing in another user's database.
         """
-        if self.store.count_active() and not any(state.is_working for state in self.engines()):
+        if self.store.find_running() and not any(state.is_working for state in self.engines()):
             from edgecron.client.engine_health import record_left_ends
             from edgecron.engine.state_folder import find_foreign_owner
 

@@ -67,6 +67,27 @@ def test_a_claim_reads_few_of_the_runs_that_wait(postgres: PostgresServer) -> No
     assert read < MOST_READ
 
 
+def test_a_fire_reads_few_of_the_runs_that_wait(postgres: PostgresServer) -> None:
+    open_store = postgres.new_database()
+    bench = Bench(lambda: open_store(busy_wait_s=30), FakeClock(), places=2)
+    store = bench.store
+    bench.add(make_spec("poll", overlap=Overlap.ALLOW))
+    bench.add(make_spec("other"))
+    bench.run("poll", key="manual:0")
+    queue_copies(store)
+    bench.clock.advance_ms(60_000)
+
+    with store.together():
+        before = read_rows(store)
+        fired = bench.fire()
+        bench.run("poll", key="manual:1")
+        read = read_rows(store) - before
+    store.close()
+
+    assert (fired.advanced, len(fired.granted)) == (2, 2)
+    assert read < MOST_READ
+
+
 def test_lists_of_schedules_read_each_run_few_times(postgres: PostgresServer) -> None:
     open_store = postgres.new_database()
     bench = Bench(lambda: open_store(busy_wait_s=30), FakeClock())

@@ -47,6 +47,8 @@ _WITHIN = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"  # with pairs o
 _AMONG_FIRST = re.compile(
     rf"(?<!NOT )\bIN \((\s*SELECT (?:\w+\.)?id\s+FROM {_WITHIN} LIMIT :?\w+(?: \+ 1)?)\)"
 )
+# A list that the planner can read: it can't know how few rows the ids of a function's result have.
+_OF = re.compile(r"\bIN \(SELECT CAST\(value AS BIGINT\) FROM json_each\(:of\)\)")
 _IS_NOT = re.compile(r"\bIS NOT (?!NULL\b|TRUE\b|FALSE\b|DISTINCT\b)")
 _IS = re.compile(r"\bIS (?!NULL\b|NOT\b|TRUE\b|FALSE\b|DISTINCT\b)")
 # SQLite reads the rows in this order already; with their own columns it would sort them.
@@ -91,6 +93,7 @@ def to_postgres(sql: str) -> Statement:
     """Rewrite a statement that is written for SQLite."""
     plain = _FOUND.sub(r"\1 \2 > 0", _CROSS_WITH_ON.sub("JOIN ", _HINTS.sub("", sql)))
     plain = _AMONG_FIRST.sub(r"= ANY(ARRAY(\1))", plain)
+    plain = _OF.sub("= ANY(CAST(translate(:of, '[]', '{}') AS BIGINT[]))", plain)
     text = "".join(
         part.replace("%", "%%") if part.startswith("'") else _rewrite(part)
         for part in _STRINGS.split(plain)

@@ -18,7 +18,7 @@ from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.due import has_priority_due
 from edgecron.store.sql.fires import FireWriter, count_planned, give_back_runs
 from edgecron.store.sql.follow_ups import follow_up_replaced
-from edgecron.store.sql.limits import RunCounts
+from edgecron.store.sql.limits import RunCounts, is_unlimited
 from edgecron.store.sql.queue import fill
 from edgecron.store.sql.queue_order import has_waiting
 
@@ -33,9 +33,12 @@ def claim_due(
         ours = [one for one in decisions if one.plan.due.schedule_id in fences]
         if not ours:
             return ClaimBatch()
-        counts = RunCounts(
-            database, claimant, (one.plan.due.schedule_id for one in ours), now_ms=now_ms
+        limited = (
+            one.plan.due.schedule_id
+            for one in ours
+            if not is_unlimited(one.spec) or any(fire.in_sequence for fire in one.plan.fires)
         )
+        counts = RunCounts(database, claimant, limited, now_ms=now_ms)
         wanted = [fire for one in ours for fire in one.plan.fires for _ in one.spec.scopes]
         direct = _may_start_at_once(database, wanted, counts, claimant, now_ms)
         writer = FireWriter(database, claimant, counts, now_ms=now_ms, direct=direct, fences=fences)

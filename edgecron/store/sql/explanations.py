@@ -14,7 +14,7 @@ from edgecron.model.schedule import Schedule
 from edgecron.planning.admission import Occupancy
 from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.history import COLUMNS, FROM
-from edgecron.store.sql.limits import Needs, RunCounts
+from edgecron.store.sql.limits import Needs, RunCounts, is_unlimited
 from edgecron.store.sql.revisions import columns_of
 from edgecron.store.sql.rows import execution_of
 
@@ -26,6 +26,7 @@ _FAST_MS = 1_000  # an interval shorter than this is shorter than the run of mos
 class Prospects:
     """Return how a fire of a schedule would be decided now, and its active runs.
 
+    `occupancies` is empty if a fire starts however many runs are active.
     `active` has the first of `active_count` runs, in the order in which they continue. `unmet` is
     the text of a condition that a fire would wait for, or None.
     """
@@ -47,16 +48,15 @@ def find_prospects(
 ) -> Prospects:
     """Read the prospects of a schedule. `machine` says which conditions of the machine hold."""
     group = schedule.spec.group
-    counts = RunCounts(database, None, [schedule.id], now_ms=now_ms)
+    scopes = () if is_unlimited(schedule.spec) else schedule.spec.scopes
+    counts = RunCounts(database, None, [schedule.id] if scopes else [], now_ms=now_ms)
     needs = Needs(database, now_ms=now_ms, machine=machine)
     texts = needs_of_fire(schedule.spec.policies.needs, schedule.next_source)
     unmet = needs.find_unmet(texts, Cause.SCHEDULE, schedule_id=schedule.id)
     return Prospects(
         active=tuple(_find_active(database, schedule.id, limit=most_active)),
         active_count=_count_active(database, schedule.id),
-        occupancies={
-            scope: counts.occupancy((schedule.id, *scope)) for scope in schedule.spec.scopes
-        },
+        occupancies={scope: counts.occupancy((schedule.id, *scope)) for scope in scopes},
         is_group_full=group is not None and _is_group_full(database, group),
         unmet=None if unmet is None else unmet.text,
     )

@@ -17,7 +17,7 @@ from edgecron.planning.windows import closing_ms, windows_of
 from edgecron.store.contract import Broken, Claimant, Decided, Granted
 from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.engines import find_taken_queues
-from edgecron.store.sql.limits import Needs, RunCounts, ScopeKey
+from edgecron.store.sql.limits import Needs, RunCounts, ScopeKey, is_unlimited
 from edgecron.store.sql.overlap_replace import (
     count_late,
     keep_turn,
@@ -168,7 +168,7 @@ class FireWriter:
             unmet, closes_ms, is_shut = self._find_wait(schedule_id, spec, fire, needs)
         direct = self._direct and is_here and unmet is None and not is_shut
         taken = None
-        if self._counts.occupancy(key).active and _may_be_skipped(spec, fire):
+        if _may_be_skipped(spec, fire) and self._counts.occupancy(key).active:
             if unmet is None and not is_shut and self._takes_over(key, spec, fire):
                 taken = take_over_catch_up(
                     self._database, key, plan_ms=fire.plan_ms, now_ms=self._now_ms
@@ -323,9 +323,7 @@ class FireWriter:
     ) -> WaitsFor:
         if admission is Admission.REPLACE:
             return WaitsFor.REPLACED_RUN
-        policies = spec.policies
-        is_unlimited = running_limit(policies.overlap, policies.max_running) is None
-        if is_unlimited and not fire.in_sequence:
+        if is_unlimited(spec) and not fire.in_sequence:
             return WaitsFor.PLACE  # Other runs of the schedule do not hold it back.
         occupancy = self._counts.occupancy(key)
         is_alone = occupancy.active == 1 and not occupancy.backfilling

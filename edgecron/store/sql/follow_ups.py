@@ -22,7 +22,7 @@ from edgecron.store.contract import Broken, Decided, Ended
 from edgecron.store.sql.connection import Connection
 from edgecron.store.sql.engines import find_taken_queues
 from edgecron.store.sql.fires import FireWriter, count_planned
-from edgecron.store.sql.limits import RunCounts
+from edgecron.store.sql.limits import RunCounts, is_unlimited
 from edgecron.store.sql.revisions import columns_of, find_compiled, note_broken
 from edgecron.store.sql.rows import spec_of, windows_in
 from edgecron.store.sql.waiting_rows import wake_for_success
@@ -283,7 +283,7 @@ def _start_downstream(
         writer = FireWriter(
             database,
             None,
-            RunCounts(database, None, [schedule_id], now_ms=now_ms),
+            RunCounts(database, None, [] if is_unlimited(spec) else [schedule_id], now_ms=now_ms),
             now_ms=now_ms,
             direct=False,
         )

@@ -20,6 +20,7 @@ from edgecron.planning.admission import (
     Occupancy,
     admit_fire,
     late_limit,
+    running_limit,
 )
 from edgecron.planning.next_fire import Fire
 from edgecron.store.contract import Claimant
@@ -150,9 +151,15 @@ class RunCounts:
         With `direct` False it never runs now: it waits for a place, or for a condition.
         """
         policies = spec.policies
-        is_allowed = policies.overlap is Overlap.ALLOW
-        if is_allowed and not direct and key[0] not in self._counted:
-            return Admission.QUEUE  # Other runs do not matter, and counting them takes longest.
+        if policies.overlap is Overlap.ALLOW and key[0] not in self._counted:
+            # Other runs do not matter, and counting them takes longest.
+            if not direct:
+                return Admission.QUEUE
+            if is_unlimited(spec):
+                if not self.has_place(spec.group, fire.cause):
+                    return Admission.QUEUE
+                self._take_place(key, spec.group, fire.cause)
+                return Admission.RUN
         occupancy = self.occupancy(key)
         admission = admit_fire(
             overlap=policies.overlap,
@@ -189,6 +196,9 @@ class RunCounts:
                 catching_up=before.catching_up + is_catching_up,
                 backfilling=before.backfilling + is_backfill,
             )
+        self._take_place(key, group, cause)
+
+    def _take_place(self, key: ScopeKey, group: str | None, cause: Cause) -> None:
         if self._running is not None:
             self._running[key[0]] += 1
         self._places -= 1
@@ -214,6 +224,14 @@ class RunCounts:
             found = row[3:] if other is None else map(add, other, row[3:])
             counted[row[:3]] = Occupancy(*found)
         return counted
+
+
+def is_unlimited(spec: ScheduleSpec) -> bool:
+    """Whether a fire starts however many runs of its schedule are active: they are not counted.
+
+    A fire in sequence does not.
+    """
+    return running_limit(spec.policies.overlap, spec.policies.max_running) is None
 
 
 def has_place(database: Connection, claimant: Claimant) -> bool:
