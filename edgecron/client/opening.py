@@ -375,13 +375,16 @@ class Engines(OpenDatabase):
     def take_over(self) -> None:
         """Record the ends of runs that dead engines left, if no engine is working.
 
-        Otherwise ended runs would still look active. Does nothing in another user's database.
+        Otherwise ended runs would still look active. Does nothing in another user's database, or if
+        the server lets this role only read.
         """
         if self.store.find_running() and not any(state.is_working for state in self.engines()):
             from edgecron.client.engine_health import record_left_ends
             from edgecron.engine.state_folder import find_foreign_owner
 
-            if find_foreign_owner(self.path) is None:
+            leases = self.store.leases
+            may_write = leases is None or leases.is_writable
+            if may_write and find_foreign_owner(self.path) is None:
                 record_left_ends(self.store, self.state_dir, clock=self._clock)
 
     def trust_clock(self) -> tuple[datetime | None, datetime]:

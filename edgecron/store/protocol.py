@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 class Leases(Protocol):
     """Show that engines are running on machines whose kernel can't be asked."""
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether the server lets this role write."""
+
     def need_writable(self) -> None:
         """Raise DatabaseUnusable if the server lets this role only read."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -370,23 +371,53 @@ def test_logs_name_the_machine_of_a_running_run(edgecron: Edgecron, url: str) ->
     assert said.err == "run 1 of job is still running on web9: to follow it to its end, use -f\n"
 
 
-def test_an_engine_with_a_role_that_only_reads_ends_with_the_reason(
-    edgecron: Edgecron, url: str
-) -> None:
+@pytest.fixture
+def reader_url(edgecron: Edgecron, url: str) -> Iterator[str]:
+    """The URL for a role that only reads a database with the schedule `job`."""
+    edgecron("add", "job", "--on-demand", "--", "sleep", "60")
     role = f"reader_{os.getpid()}"
-    edgecron("add", "job", "--every", "1h", "--", "true")
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             f"""CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA edgecron TO {role};
-                GRANT SELECT ON ALL TABLES IN SCHEMA edgecron TO {role}""".encode()
+                GRANT SELECT ON ALL TABLES IN SCHEMA edgecron TO {role};
+                GRANT SELECT ON ALL SEQUENCES IN SCHEMA edgecron TO {role}""".encode()
         )
+        yield url.replace("postgres:geheim@", f"{role}@")
+        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
-    named = url.replace("postgres:geheim@", f"{role}@")
-    seen = edgecron("--db", named, "list")
-    said = edgecron("--db", named, "daemon")
+
+def test_an_engine_with_a_role_that_only_reads_ends_with_the_reason(
+    edgecron: Edgecron, reader_url: str
+) -> None:
+    seen = edgecron("--db", reader_url, "list")
+    said = edgecron("--db", reader_url, "daemon")
 
     assert (seen.code, said.code) == (0, 5)
     assert "lets this role only read" in said.err
+
+
+def test_a_role_that_only_reads_sees_the_runs_of_a_dead_engine(
+    edgecron: Edgecron, url: str, reader_url: str
+) -> None:
+    daemon = Daemon(read_location(url))
+    edgecron("run", "job")
+    daemon.wait_for("started", schedule="job")
+    daemon.kill()
+
+    seen = edgecron("--db", reader_url, "history", "--json")
+    status = edgecron("--db", reader_url, "status")
+    edgecron("cancel", "1")
+
+    assert [run["status"] for run in seen.json] == ["running"]
+    assert status.code == 0
+
+
+def test_a_role_that_only_reads_can_copy_the_database(
+    edgecron: Edgecron, reader_url: str, tmp_path: Path
+) -> None:
+    said = edgecron("migrate", "--from", reader_url, "--to", str(tmp_path / "app.db"))
+
+    assert said.out.startswith("copied 1 schedule, 0 runs")
 
 
 @pytest.mark.parametrize(

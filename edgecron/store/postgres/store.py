@@ -124,6 +124,14 @@ class PostgresStore(ServerDatabase, Writes):
         """The leases of engines on several machines: this store keeps them."""
         return self
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether this role can write, on a server that is not a standby."""
+        found = self.row(
+            "SELECT has_table_privilege('engines', 'UPDATE') AND NOT pg_is_in_recovery()"
+        )
+        return found == (True,)
+
     def need_writable(self) -> None:
         """Raise DatabaseUnusable if this role can only read."""
         if self.row("SELECT has_table_privilege('engines', 'INSERT')") != (True,):
