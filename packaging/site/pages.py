@@ -251,9 +251,11 @@ def rendered(text: str) -> str:
     shown = re.sub(
         r'(<h[23] id="([^"]+)">.*?)(</h[23]>)', r'\1<a class="here" href="#\2">#</a>\3', shown
     )
-    # A figure and its unit stay on one line.
+    # A figure and its unit stay on one line, and so does the name of an option.
     shown = re.sub(
-        r"<td>((?:<strong>)?[^<]{1,12}(?:</strong>)?)</td>", r'<td class="short">\1</td>', shown
+        r"<td>((?:<strong>)?[^<]{1,12}(?:</strong>)?|<code>[^<]{1,20}</code>)</td>",
+        r'<td class="short">\1</td>',
+        shown,
     )
     return shown.replace("<table>", '<div class="wide"><table>').replace(
         "</table>", "</table></div>"
