@@ -20,7 +20,7 @@
     status.py           status line, banner, details of the line under the cursor, keys
     list_filter.py      the filter of a list
 
-    schedule_screen.py schedule_facts.py durations.py   one schedule; facts and changes; chart
+    schedule_screen.py schedule_facts.py   one schedule, with a chart; its facts and changes
     run_screen.py run_facts.py   one run, and the thread that follows its output; its facts
     output_view.py output_text.py   its output on the screen; its lines, searched and selected
     output_tail.py      the end of an output, beside the lists

@@ -31,7 +31,6 @@ from edgecron.model.schedule import Act, Change, Schedule
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.tui.actions import WordsFront
 from edgecron.tui.dialogs import Overlay
-from edgecron.tui.durations import MOST_BARS
 from edgecron.tui.keys import key_words
 from edgecron.tui.schedule_list import last_spans, next_spans
 from edgecron.tui.text_line import Cells, Fact, Row, ScrolledLines, Span, TextLine, Title
@@ -167,6 +166,7 @@ class ChangeList(Overlay[None]):
 
 
 UPCOMING = 10
+_MOST_BARS = 60  # runs in the chart of durations
 _ENDED = RunChoice(statuses=(Status.SUCCESS, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED))
 _SHOWN_ELSEWHERE = {*TRIGGERS, *JOBS, "description", "timezone", "queue", "enabled"}
 # Conditions and windows are shown with the bounds.
@@ -210,7 +210,7 @@ def read_detail(
     schedule, idle = outlook.schedule, ""
     if not outlook.upcoming:
         idle = idle_sentence(WordsFront(client), outlook, zone=zone, now=client.now())
-    ended = client.history(schedule.name, choice=_ENDED, limit=MOST_BARS)
+    ended = client.history(schedule.name, choice=_ENDED, limit=_MOST_BARS)
     return ScheduleDetail(
         outlook=outlook,
         triggers=tuple(trigger_lines(client, schedule)),

@@ -22,10 +22,9 @@ from edgecron.model.listing import (
     find_idle,
     state_of,
 )
-from edgecron.tui.durations import FAILED, OK, OTHER, sparkline
 from edgecron.tui.list_rows import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
-from edgecron.tui.text_line import Span
+from edgecron.tui.text_line import BARS, Span
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.views.phrases import PROBLEM, WARNING, is_overdue
 from edgecron.views.times import near_time, short_distance
@@ -41,7 +40,9 @@ _NEAR = 12  # a missing line this near to the visible ones is read
 _MOST_KEPT = 1000
 _SPARKS = 20
 _NEVER_BUSY = (ScheduleState.BROKEN, ScheduleState.VANISHED)  # even with queued runs
-_BAR_STYLES = {OK: "quiet", FAILED: "bad", OTHER: "dim"}
+_FAILED_BAR = "✗"
+_BAR_STYLES = {"success": "quiet", "failed": "bad", "interrupted": "bad"}
+_USUAL, _TALLEST = 3, 6  # eighths: a line between neighbours stays free
 _FAILURES = (Status.FAILED.value, Status.INTERRUPTED.value)
 _OF_DAY = re.compile(r"\d:\d\d")  # words with a time of day
 
@@ -265,9 +266,41 @@ def _bars(recent: Sequence[Recent]) -> tuple[Span, ...]:
     """Return bars of the last durations; merge neighbours of one style."""
     bars = sparkline(recent[::-1], _SPARKS)
     return tuple(
-        ("".join(letter for letter, _ in same), _BAR_STYLES[style])
+        ("".join(letter for letter, _ in same), style)
         for style, same in groupby(bars, key=lambda bar: bar[1])
     )
+
+
+def sparkline(recent: Sequence[tuple[str, int | None]], width: int) -> tuple[Span, ...]:
+    """Return `width` letters with their styles, oldest first: the durations of the last runs.
+
+    `recent` are (status, duration in milliseconds) of the last runs, newest first. The median is
+    three eighths high, and no bar is higher than six. A failed run is a cross, so that colour is
+    not needed. One without a duration is a dot. The left is blank if there are too few.
+
+    Why not Textual's Sparkline: it is a widget, which a line of a list can't hold. Its scale is
+    linear, so that one long run makes all others equal. Its colours show heights, not how a run
+    ended.
+    """
+    shown = recent[: max(width, 0)]
+    known = [ms for status, ms in shown if ms is not None and _BAR_STYLES.get(status) != "bad"]
+    usual_ms = max(median_of(known), 1) if known else 1
+    line = [(" ", "dim")] * (width - len(shown))
+    for status, ms in reversed(shown):
+        style = _BAR_STYLES.get(status, "dim")
+        line.append((_FAILED_BAR if style == "bad" else _bar(ms, usual_ms), style))
+    return tuple(line)
+
+
+def median_of(durations: Sequence[int]) -> int:
+    """Return the lower median. `statistics` would take a millisecond of the first paint."""
+    return sorted(durations)[(len(durations) - 1) // 2]
+
+
+def _bar(duration_ms: int | None, usual_ms: int) -> str:
+    if duration_ms is None:
+        return "·"
+    return BARS[min(max(round(_USUAL * duration_ms / usual_ms), 1), _TALLEST) - 1]
 
 
 def last_spans(status: str | None, at: datetime | None, *, now: datetime) -> tuple[Span, ...]:

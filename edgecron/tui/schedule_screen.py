@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from math import log
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,7 +15,6 @@ from textual.timer import Timer
 from edgecron.base.safetext import clean
 from edgecron.tui import run_list
 from edgecron.tui.action_screen import EditScreen
-from edgecron.tui.durations import scale_words, trend_lines
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_rows import Targets
 from edgecron.tui.list_view import LineView
@@ -26,10 +27,17 @@ from edgecron.tui.schedule_facts import (
     standing_spans,
     upcoming_rows,
 )
+from edgecron.tui.schedule_list import median_of
 from edgecron.tui.status import Banner, KeyLine, StatusLine
-from edgecron.tui.text_line import Cells, Facts, Span, TextLine, Title, laid_out, pace_of
+from edgecron.tui.text_line import BARS, Cells, Facts, Span, TextLine, Title, laid_out, pace_of
+from edgecron.tui.themes import STATUS_GLYPHS
+from edgecron.views.times import column_duration
 
 _LONGEST_S = 60.0
+# If the longest run is so many times the shortest, equal steps would show all short ones alike.
+_WIDE = 50
+_STEPS = len(BARS)  # of one line
+_WIDEST = 4  # columns from one bar to the next, if there are few
 
 
 class TrendView(TextLine):
@@ -51,6 +59,90 @@ class TrendView(TextLine):
         title = Title("Durations", ((scale_words(self._recent), "dim"),))
         chart = trend_lines(self._recent, width=width - 1, height=self.size.height - 1)
         return [*laid_out([title], width), *chart]
+
+
+def trend_lines(
+    recent: Sequence[tuple[str, int | None]], *, width: int, height: int
+) -> list[tuple[Span, ...]]:
+    """Draw `height` lines of bars, and below them how each run ended; the newest on the right.
+
+    `recent` are (status, duration in milliseconds), newest first. The scale at the left names the
+    longest and the shortest duration, and the median if it has a line of its own. Empty if there
+    is nothing to show.
+    """
+    known = [ms for _, ms in recent if ms is not None]
+    margin = max((len(column_duration(ms)) for ms in known), default=0) + 3
+    room = width - margin
+    shown = list(reversed(recent[: max(0, room)]))
+    durations = [ms for _, ms in shown if ms is not None]
+    if not durations or height < 2:
+        return []
+    rows, pitch = height - 1, min(_WIDEST, room // len(shown))
+    scale = _Scale(durations, rows * _STEPS)
+    labels = scale.labels(durations, rows)
+    lines = []
+    for row in range(rows, 0, -1):
+        bars = [
+            (_part(scale.height(ms), row) * max(1, pitch - 1), STATUS_GLYPHS[status][1])
+            for status, ms in shown
+        ]
+        label = f" {labels.get(row, ''):>{margin - 3}} "
+        lines.append(((label, "dim"), ("│", "faint"), *_joined(bars, pitch)))
+    ends = [_end(status, max(1, pitch - 1)) for status, _ in shown]
+    lines.append(((" " * (margin - 1), ""), ("└", "faint"), *_joined(ends, pitch)))
+    return lines
+
+
+def scale_words(recent: Sequence[tuple[str, int | None]]) -> str:
+    """Return `min 1.2 s  median 3 s  max 9 s`; empty without durations."""
+    known = [ms for _, ms in recent if ms is not None]
+    if not known:
+        return ""
+    parts = (("min", min(known)), ("median", median_of(known)), ("max", max(known)))
+    return "  ".join(f"{name} {column_duration(ms)}" for name, ms in parts)
+
+
+class _Scale:
+    """Heights in eighths of a line; the longest is `top`."""
+
+    def __init__(self, durations: Sequence[int], top: int) -> None:
+        self._least, self._most = max(min(durations), 1), max(*durations, 1)
+        self._top = top
+
+    def height(self, duration_ms: int | None) -> int:
+        if duration_ms is None:
+            return 0
+        if self._most <= self._least * _WIDE:
+            return max(-(-duration_ms * self._top // self._most), 1)
+        share = log(max(duration_ms, 1) / self._least) / log(self._most / self._least)
+        return 1 + round((self._top - 1) * share)
+
+    def labels(self, durations: Sequence[int], rows: int) -> dict[int, str]:
+        """Return durations by the line where their bars end, 1 at the bottom."""
+        found: dict[int, str] = {}
+        # The shortest and the longest replace a median on the same line.
+        for ms in (median_of(durations), min(durations), max(durations)):
+            found[max(1, min(rows, -(-self.height(ms) // _STEPS)))] = column_duration(ms)
+        return found
+
+
+def _part(height: int, row: int) -> str:
+    """Return the part of a bar in one line."""
+    inside = height - (row - 1) * _STEPS
+    return " " if inside <= 0 else BARS[min(inside, _STEPS) - 1]
+
+
+def _end(status: str, width: int) -> Span:
+    glyph, style = ("·", "dim") if status == "success" else STATUS_GLYPHS[status]
+    return f"{glyph:^{width}}", style
+
+
+def _joined(bars: Sequence[Span], pitch: int) -> tuple[Span, ...]:
+    """Join bars, `pitch` columns apart; merge neighbours of one style."""
+    return tuple(
+        ("".join(f"{text:<{pitch}}" for text, _ in same), style)
+        for style, same in groupby(bars, key=lambda bar: bar[1])
+    )
 
 
 class HistoryView(LineView):

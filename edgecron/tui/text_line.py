@@ -25,6 +25,7 @@ from edgecron.tui.themes import SHADES, TEXT_STYLES, TextStyle
 from edgecron.views.phrases import display_width, fit, folded
 
 Span = tuple[str, str]  # text, already cleaned, and the name of its text style
+BARS = "▁▂▃▄▅▆▇█"  # from an eighth of a line to a whole one
 
 _AUTO = "auto"  # black or white, whichever contrasts more with the background
 _GAP = "   "

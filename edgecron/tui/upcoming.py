@@ -14,10 +14,9 @@ from edgecron.base.safetext import clean
 from edgecron.base.units import to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.listing import SortBy
-from edgecron.tui.durations import BARS
 from edgecron.tui.list_rows import Column, Line, Targets
 from edgecron.tui.queries import DatabaseSource, QueryScreen
-from edgecron.tui.text_line import Span, TextLine
+from edgecron.tui.text_line import BARS, Span, TextLine
 from edgecron.views import timeline
 from edgecron.views.phrases import is_overdue, moved_words
 from edgecron.views.times import near_time, short_distance

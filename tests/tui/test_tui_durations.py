@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from edgecron.tui.durations import scale_words, sparkline, trend_lines
+from edgecron.tui.schedule_list import sparkline
+from edgecron.tui.schedule_screen import scale_words, trend_lines
 
 
 def letters(*durations: int | None, width: int = 8) -> str:
@@ -49,7 +50,7 @@ def test_a_style_tells_how_each_ended() -> None:
     ]
 
     assert [style for _, style in sparkline(recent, 6)] == [
-        "other", "ok", "other", "failed", "failed", "other",
+        "dim", "quiet", "dim", "bad", "bad", "dim",
     ]  # fmt: skip
 
 
