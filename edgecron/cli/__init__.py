@@ -7,7 +7,7 @@ the second paragraph. Optional: `USAGE`, if arguments have alternatives;
 (garbage is then collected).
 
     commands.py, parser.py  the table of commands, their parsers
-    session.py, server.py   settings and database of a command, here or by --url
+    session.py              settings and database of a command, here or by --url
     output.py               data, words, questions, tables and colours
     terminal.py             width and broken streams
     help_.py                help, and the manual page; topics/: longer texts

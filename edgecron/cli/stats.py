@@ -14,7 +14,7 @@ from edgecron.base.values import replace
 from edgecron.cli.files import write_file
 from edgecron.cli.list_ import add_page_arguments, read_limit, say_more
 from edgecron.cli.parser import Parser
-from edgecron.cli.session import Session
+from edgecron.cli.session import Session, connector_to
 from edgecron.client.metrics import (
     OPENMETRICS,
     exposition_parts,
@@ -316,8 +316,6 @@ def _fetched(cli: Session, url: str, *, accept: str | None, per_schedule: bool) 
     Raises ServerUnavailable, the error that the server answers, and NotSupported if the server
     does not know `per_schedule`.
     """
-    from edgecron.cli.server import connector_to
-
     connector = connector_to(cli.config(), url, warn=cli.caution)
     with closing(connector.open(ServerTime(SystemClock()))) as connection:
         found = connection.get(f"/metrics{'?per_schedule=1' * per_schedule}", accept=accept)

@@ -35,7 +35,7 @@ from edgecron.base.files import read_token
 from edgecron.base.paths import ServerUrl, is_root
 from edgecron.base.zones import use_zone_of_engines
 from edgecron.cli.parser import Parser
-from edgecron.cli.session import Session
+from edgecron.cli.session import Session, connector_to, refuse_here
 from edgecron.cli.terminal import find_unfit, show_crash
 from edgecron.formats.config import option_defaults
 from edgecron.model.choices import Alert
@@ -104,8 +104,6 @@ def run(cli: Session, args: Namespace) -> int:
 def _refuse_nonsense(cli: Session, args: Namespace) -> None:
     url = cli.remote_url()
     if args.engine and url is not None:
-        from edgecron.cli.server import refuse_here
-
         raise refuse_here("tui --engine", url)
     is_elsewhere = bool(os.environ.get(_DRIVER))  # a page of `tui --web`, which has its options
     if cli.token_file is not None and url is None and args.web is None and not is_elsewhere:
@@ -196,7 +194,6 @@ def _openers(cli: Session) -> tuple[Callable[[], Client], Callable[[bool], Clien
     own = SystemClock()
     url = cli.remote_url()
     if url is not None:
-        from edgecron.cli.server import connector_to
         from edgecron.client.remote import RemoteClient
 
         connector, theirs = connector_to(cli.config(), url, warn=cli.caution), ServerTime(own)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.cli import run
-from edgecron.cli.server import connector_to
+from edgecron.cli.session import connector_to
 from edgecron.formats.config import Config
 from tests.support.cli import Edgecron, Said
 from tests.support.processes import Daemon
