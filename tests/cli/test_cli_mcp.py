@@ -21,7 +21,6 @@ import pytest
 
 from edgecron.cli.commands import COMMANDS
 from edgecron.cli.mcp_calls import MOST_SIZE, call
-from edgecron.cli.mcp_tools import tools
 from edgecron.cli.session import Session
 from edgecron.client import Client
 from tests.support.cli import Edgecron
@@ -369,6 +368,8 @@ def test_arguments_that_are_wrong_are_errors_with_a_code(
 def test_arguments_that_no_client_would_send_are_refused(
     database: Path, backup: str, tool: str, arguments: object
 ) -> None:
+    from edgecron.cli.mcp_server import tools
+
     with closing(Session()) as cli:
         answer = call(cli, tools(may_change=True)[tool], arguments)
 
