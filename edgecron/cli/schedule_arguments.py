@@ -16,6 +16,7 @@ from typing import Any
 
 from edgecron.base.errors import Problems, UsageError
 from edgecron.base.values import replace
+from edgecron.base.window_texts import HOLIDAYS, is_calendar
 from edgecron.cli.parser import ADVANCED
 from edgecron.cli.session import Session
 from edgecron.formats import option_texts as values
@@ -36,7 +37,6 @@ from edgecron.model.options import (
     Policies,
 )
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.model.windows import HOLIDAYS, is_calendar
 from edgecron.triggers import Trigger, parse_trigger
 
 _WHEN = "when"  # a trigger in words, or the text of any trigger

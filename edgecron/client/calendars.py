@@ -19,14 +19,7 @@ from edgecron.base.bundle import hint_for_extra
 from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidInput
 from edgecron.base.values import replace
-from edgecron.client.side_processes import (
-    CALENDARS_ERROR,
-    become_side_process,
-    recording_error,
-    take_location,
-)
-from edgecron.model.schedule import Author, ScheduleSpec
-from edgecron.model.windows import (
+from edgecron.base.window_texts import (
     HOLIDAYS,
     is_calendar,
     is_unread,
@@ -34,6 +27,13 @@ from edgecron.model.windows import (
     source_of,
     with_days,
 )
+from edgecron.client.side_processes import (
+    CALENDARS_ERROR,
+    become_side_process,
+    recording_error,
+    take_location,
+)
+from edgecron.model.schedule import Author, ScheduleSpec
 
 if TYPE_CHECKING:
     from edgecron.client import Client

@@ -19,6 +19,7 @@ from typing import Any
 from edgecron.base.errors import UnknownTimezone
 from edgecron.base.json_texts import read_json_text
 from edgecron.base.units import format_ms, parse_instant, to_ms
+from edgecron.base.window_texts import days_of, is_read, source_of, with_days
 from edgecron.base.zones import LOCAL, check_zone, local_zone_name
 from edgecron.client.json_forms import form_of, given_fields, hints_of, object_form
 from edgecron.client.plain_forms import INSTANT, TEXT, Form, Shape, nullable, refuse
@@ -29,7 +30,6 @@ from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
 from edgecron.model.options import JOB_OPTIONS, POLICIES, Policies
 from edgecron.model.run import Execution, OutputChunk, Stream
 from edgecron.model.schedule import Schedule, ScheduleSpec
-from edgecron.model.windows import days_of, is_read, source_of, with_days
 from edgecron.planning.forecast import UpcomingFire
 from edgecron.triggers import Trigger
 from edgecron.triggers.grammar import from_json

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from edgecron.base.units import format_duration_ms, format_instant
+from edgecron.base.window_texts import source_of
 from edgecron.formats.option_texts import PRIORITIES, is_fast
 from edgecron.formats.toml import write_key, write_table
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
@@ -25,7 +26,6 @@ from edgecron.model.options import (
     Policies,
 )
 from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
-from edgecron.model.windows import source_of
 from edgecron.triggers.kinds import ON_DEMAND
 
 Table = dict[str, Any]  # by key: text, numbers, booleans, lists of them, or a table of texts

@@ -22,7 +22,15 @@ from edgecron.base.errors import (
 )
 from edgecron.base.json_texts import check_json
 from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
-from edgecron.base.window_texts import is_command, parse_window, split_once_in
+from edgecron.base.window_texts import (
+    HOLIDAYS,
+    is_calendar,
+    is_command,
+    parse_days,
+    parse_window,
+    source_of,
+    split_once_in,
+)
 from edgecron.formats.value_texts import (
     OWN_PREFIX,
     example,
@@ -45,7 +53,6 @@ from edgecron.model.options import (
     Policies,
 )
 from edgecron.model.run import RunOptions
-from edgecron.model.windows import HOLIDAYS, is_calendar, parse_days, source_of
 from edgecron.triggers import Trigger, parse_trigger
 
 # What people give as a cron text, and what has an option of its own.

@@ -16,6 +16,7 @@ from edgecron.base.checks import check_range
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.base.values import NamedTuple, dataclass
+from edgecron.base.window_texts import check_windows
 from edgecron.model.choices import (
     COMMAND_QUEUE,
     GLOBAL_SCOPE,
@@ -28,7 +29,6 @@ from edgecron.model.choices import (
     WhileLost,
 )
 from edgecron.model.engine import ANYWHERE, check_placement
-from edgecron.model.windows import check_windows
 
 
 class OptionType(StrEnum):

@@ -13,11 +13,17 @@ from functools import lru_cache
 
 from edgecron.base.errors import InvalidInput, UnknownTimezone
 from edgecron.base.values import NamedTuple
-from edgecron.base.window_texts import DAY_S, WEEK_S, split_once_in
+from edgecron.base.window_texts import (
+    DAY_S,
+    WEEK_S,
+    is_unread,
+    parse_except,
+    split_once_in,
+    week_of,
+)
 from edgecron.base.zones import trigger_spans
 from edgecron.model.choices import ON_TIME_MS, Cause
 from edgecron.model.options import Policies
-from edgecron.model.windows import is_unread, parse_except, week_of
 
 _MONDAY_S = 3 * DAY_S  # 1970-01-01 is a Thursday
 _FAR_MS = 1 << 62  # later than any instant

@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.units import format_instant, format_ms
+from edgecron.base.window_texts import source_of
 from edgecron.model.choices import JobKind
 from edgecron.model.listing import idle_words, standing_of
 from edgecron.model.options import JOB_OPTIONS, POLICIES
-from edgecron.model.windows import source_of
 
 if TYPE_CHECKING:
     from edgecron.model.notices import Notice

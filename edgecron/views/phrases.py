@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple
+from edgecron.base.window_texts import source_of
 from edgecron.model.choices import (
     COMMAND_QUEUE,
     COVERS_MARK,
@@ -30,7 +31,6 @@ from edgecron.model.choices import (
 from edgecron.model.conditions import read_condition, read_needs
 from edgecron.model.engine import ANYWHERE, EACH, LABEL, base_of, find_program, placement_of
 from edgecron.model.listing import ScheduleState, Standing, idle_words, standing_of
-from edgecron.model.windows import source_of
 from edgecron.views.times import distance, full_time, near_time, seconds_words, with_near_times
 
 if TYPE_CHECKING:

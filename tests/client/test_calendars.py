@@ -12,6 +12,7 @@ import pytest
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms
 from edgecron.base.values import replace
+from edgecron.base.window_texts import source_of
 from edgecron.cli import run
 from edgecron.client import Client
 from edgecron.client.calendars import renew_all
@@ -22,7 +23,6 @@ from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.options import Policies
 from edgecron.model.schedule import ScheduleSpec
-from edgecron.model.windows import source_of
 from tests.support.clock import FakeClock
 from tests.support.story import START_MS, Story
 

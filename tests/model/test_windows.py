@@ -7,9 +7,8 @@ from datetime import date
 import pytest
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.window_texts import parse_window
+from edgecron.base.window_texts import parse_days, parse_window, week_of
 from edgecron.model.options import Policies
-from edgecron.model.windows import parse_days, week_of
 
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S
