@@ -7,8 +7,8 @@ from argparse import Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from edgecron.base.checks import check_json
 from edgecron.base.errors import EdgecronError, ServerLost, UsageError
-from edgecron.base.json_texts import check_json
 from edgecron.base.units import format_instant
 from edgecron.cli.logs import put_result
 from edgecron.cli.parser import Parser

@@ -9,10 +9,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from edgecron.base.checks import check_aware, check_range
+from edgecron.base.checks import check_aware, check_json, check_range
 from edgecron.base.errors import Conflict, EdgecronError, InvalidInput, NotFound
 from edgecron.base.hashes import sha256
-from edgecron.base.json_texts import check_json
 from edgecron.base.units import format_ms, from_ms, to_ms
 from edgecron.base.values import NamedTuple, replace
 from edgecron.client.opening import TRIES

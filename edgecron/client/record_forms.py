@@ -16,8 +16,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
+from edgecron.base.checks import read_json_text
 from edgecron.base.errors import UnknownTimezone
-from edgecron.base.json_texts import read_json_text
 from edgecron.base.units import format_ms, parse_instant, to_ms
 from edgecron.base.window_texts import days_of, is_read, source_of, with_days
 from edgecron.base.zones import LOCAL, check_zone, local_zone_name

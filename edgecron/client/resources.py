@@ -17,12 +17,12 @@ from functools import cache
 from typing import Any, get_origin
 from urllib.parse import quote, urlencode
 
+from edgecron.base.checks import json_words, read_json
 from edgecron.base.errors import (
     InvalidInput,
     MalformedCall,
     ServerUnavailable,
 )
-from edgecron.base.json_texts import json_words, read_json
 from edgecron.base.values import NamedTuple
 from edgecron.client import resource_functions
 from edgecron.client.json_forms import OWN_FORMS, check_object, form_of, hints_of

@@ -21,8 +21,8 @@ from datetime import datetime
 from inspect import Parameter, isasyncgenfunction, isgeneratorfunction
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.checks import json_text
 from edgecron.base.errors import Cancelled, InvalidInput
-from edgecron.base.json_texts import json_text
 from edgecron.base.units import from_ms
 from edgecron.embedding.failures import RetryRules
 from edgecron.supervisor.environment import idempotency_key

@@ -7,9 +7,8 @@ from datetime import date, datetime, timedelta
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from edgecron.base.checks import check_type, suggest
+from edgecron.base.checks import check_type, json_text, suggest
 from edgecron.base.errors import InvalidInput, UnknownTimezone
-from edgecron.base.json_texts import json_text
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.base.values import replace
 from edgecron.base.zones import check_zone

@@ -6,9 +6,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
-from edgecron.base.checks import suggest
+from edgecron.base.checks import json_text, suggest
 from edgecron.base.errors import Conflict, InvalidInput
-from edgecron.base.json_texts import json_text
 from edgecron.base.values import NamedTuple
 from edgecron.embedding.concurrency import is_on_loop
 from edgecron.formats.option_texts import RUN_OPTIONS, read_run_options

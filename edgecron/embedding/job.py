@@ -10,9 +10,8 @@ from functools import update_wrapper
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from edgecron.base.checks import check_type
+from edgecron.base.checks import check_type, json_text
 from edgecron.base.errors import InvalidInput
-from edgecron.base.json_texts import json_text
 from edgecron.embedding.concurrency import beside, beside_loop, engine_logger
 from edgecron.embedding.context import Arguments, RunContext
 from edgecron.embedding.enqueuing import CALL_OPTIONS, PLAIN, CallOptions, read_call, take_call

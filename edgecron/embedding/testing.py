@@ -32,9 +32,9 @@ from edgecron.base.checks import (
     check_range,
     check_seconds,
     check_type,
+    json_text,
 )
 from edgecron.base.errors import Conflict, InvalidInput
-from edgecron.base.json_texts import json_text
 from edgecron.base.paths import DATABASE_NAME
 from edgecron.base.units import to_ms
 from edgecron.embedding.context import RunContext

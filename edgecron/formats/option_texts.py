@@ -13,14 +13,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from edgecron.base.checks import check_type
+from edgecron.base.checks import check_json, check_type
 from edgecron.base.errors import (
     InvalidDuration,
     InvalidInput,
     InvalidTrigger,
     UsageError,
 )
-from edgecron.base.json_texts import check_json
 from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
 from edgecron.base.window_texts import (
     HOLIDAYS,

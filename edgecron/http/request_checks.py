@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from edgecron.base.checks import suggest
-from edgecron.base.json_texts import has_too_many_levels, json_words, read_json
+from edgecron.base.checks import has_too_many_levels, json_words, read_json, suggest
 from edgecron.client.plain_forms import Shape
 from edgecron.http.document_schema import NAME
 from edgecron.http.messages import ApiRequest, Operation, Parameter, Refused

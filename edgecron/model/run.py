@@ -10,9 +10,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import IntEnum
 
-from edgecron.base.checks import check_aware_or_none, check_range, check_text, check_type
+from edgecron.base.checks import (
+    check_aware_or_none,
+    check_json,
+    check_range,
+    check_text,
+    check_type,
+)
 from edgecron.base.errors import InvalidInput
-from edgecron.base.json_texts import check_json
 from edgecron.base.safetext import clean
 from edgecron.base.units import MAX_DURATION_MS, to_ms
 from edgecron.base.values import NamedTuple, dataclass

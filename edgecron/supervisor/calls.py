@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
+from edgecron.base.checks import is_too_deep
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, EdgecronError, InvalidInput
-from edgecron.base.json_texts import is_too_deep
 from edgecron.base.units import MAX_DURATION_MS, parse_duration_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Reason, Status

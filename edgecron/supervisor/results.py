@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from edgecron.base.checks import check_json
 from edgecron.base.errors import InvalidInput
-from edgecron.base.json_texts import check_json
 from edgecron.base.units import MAX_DURATION_MS
 from edgecron.base.values import NamedTuple
 from edgecron.model.run import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from edgecron.base.checks import check_json, json_words, read_json
 from edgecron.base.errors import InvalidInput
-from edgecron.base.json_texts import check_json, json_words, read_json
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgecron.base.json_texts import read_json
+from edgecron.base.checks import read_json
 
 
 def test_json_is_read() -> None:
