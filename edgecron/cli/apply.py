@@ -48,14 +48,15 @@ from edgecron.cli.session import Session
 from edgecron.client import Client as LocalClient
 from edgecron.client.stored_plans import WHOLE, PlanMemory
 from edgecron.formats.document import MOST_BYTES, read_document
-from edgecron.formats.document_plan import (
+from edgecron.formats.document_tables import (
     APPLY,
+    SCHEDULES,
     Action,
     Document,
     Step,
     may_be_secret,
+    spec_table,
 )
-from edgecron.formats.document_writing import SCHEDULES, spec_table
 from edgecron.formats.option_texts import is_secret
 from edgecron.formats.toml import write_table
 from edgecron.views.phrases import count_words

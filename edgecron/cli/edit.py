@@ -62,14 +62,16 @@ from edgecron.cli.schedule_arguments import (
 )
 from edgecron.cli.session import Session
 from edgecron.formats.document import read_document
-from edgecron.formats.document_plan import (
+from edgecron.formats.document_tables import (
+    TRIGGERS,
     FieldChange,
     Step,
     compare_one,
     find_changes,
     need_unchanged,
+    schedule_table,
+    write_for_editing,
 )
-from edgecron.formats.document_writing import TRIGGERS, schedule_table, write_for_editing
 from edgecron.model.choices import JobKind
 from edgecron.model.options import NONE
 from edgecron.triggers import Trigger

@@ -22,7 +22,7 @@ from edgecron.base.paths import user_name
 from edgecron.cli.files import write_file
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
-from edgecron.formats.document_writing import schedule_table, write_document
+from edgecron.formats.document_tables import schedule_table, write_document
 from edgecron.formats.option_texts import is_secret
 from edgecron.views.phrases import count_words
 

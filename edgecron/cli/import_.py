@@ -59,7 +59,7 @@ from edgecron.formats.crontab_lines import (
     is_system_path,
     mail_rule_text,
 )
-from edgecron.formats.document_plan import Action, Step, Wanted, compare_one
+from edgecron.formats.document_tables import Action, Step, Wanted, compare_one
 from edgecron.model.listing import standing_of
 from edgecron.model.options import Policies
 from edgecron.model.schedule import Imported, Schedule, ScheduleSpec

@@ -23,7 +23,7 @@ from edgecron.base.zones import check_zone, local_zone_name
 from edgecron.cli.logs import find_shown
 from edgecron.cli.parser import parser_of
 from edgecron.cli.session import Session
-from edgecron.formats.document_plan import Action
+from edgecron.formats.document_tables import Action
 from edgecron.http.request_checks import misfits
 from edgecron.http.schedules import plan_new, plan_patch
 from edgecron.triggers import parse_when

@@ -9,7 +9,7 @@ from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.output import paint
-from edgecron.formats.document_plan import PRUNABLE, Action, FieldChange, Step
+from edgecron.formats.document_tables import PRUNABLE, Action, FieldChange, Step
 from edgecron.views.acts import kept_words
 from edgecron.views.changes import DifferenceLine, difference_lines, difference_objects
 from edgecron.views.json_objects import schedule_object

@@ -21,7 +21,7 @@ from edgecron.cli.parser import ADVANCED
 from edgecron.cli.session import Session
 from edgecron.formats import option_texts as values
 from edgecron.formats.config import option_defaults
-from edgecron.formats.document_writing import SWITCHED, trigger_key
+from edgecron.formats.document_tables import SWITCHED, trigger_key
 from edgecron.formats.option_texts import check_for_function, check_variable, is_secret
 from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind

@@ -19,7 +19,7 @@ from edgecron.cli.session import Session
 from edgecron.client.protocol import Client
 from edgecron.engine.events import Event, EventKind, Report
 from edgecron.formats.document import MOST_BYTES, read_document
-from edgecron.formats.document_plan import APPLY, PRUNABLE, Action, Document, Step
+from edgecron.formats.document_tables import APPLY, PRUNABLE, Action, Document, Step
 from edgecron.views.changes import change_line, mask
 
 _JOIN_S = 10.0

@@ -45,7 +45,7 @@ from edgecron.views.times import local_time, short_duration
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
-    from edgecron.formats.document_plan import Document
+    from edgecron.formats.document_tables import Document
 
 _USUAL_SPAN = timedelta(days=7)
 _MOST_LINES = 5  # of each section

@@ -32,7 +32,7 @@ from edgecron.client.machine_files import MachineJob, Origin
 from edgecron.client.protocol import Client
 from edgecron.formats.crontab_identity import imprint_of
 from edgecron.formats.crontab_names import take_name
-from edgecron.formats.document_plan import Wanted, compare_one
+from edgecron.formats.document_tables import Wanted, compare_one
 from edgecron.model.choices import Status
 from edgecron.model.listing import RunChoice
 from edgecron.model.schedule import Imported, Schedule, ScheduleSpec

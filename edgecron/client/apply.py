@@ -18,8 +18,16 @@ from edgecron.client.stored_plans import (
     step_of,
     steps_to_json,
 )
-from edgecron.formats.document_plan import Action, Document, Problem, Step, compare, refuse
-from edgecron.formats.document_writing import TRIGGERS, spec_table
+from edgecron.formats.document_tables import (
+    TRIGGERS,
+    Action,
+    Document,
+    Problem,
+    Step,
+    compare,
+    refuse,
+    spec_table,
+)
 from edgecron.model.choices import Reason
 from edgecron.model.conditions import check_kept, check_needed, check_needs, parse_needs
 from edgecron.model.schedule import Act, Schedule

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import AlreadyExists, Conflict, NotFound
 from edgecron.client.apply import Apply
 from edgecron.client.opening import TRIES
-from edgecron.formats.document_plan import Action, Step, compare_one
+from edgecron.formats.document_tables import Action, Step, compare_one
 from edgecron.model.choices import COMMAND_QUEUE
 from edgecron.model.engine import IMPORTED
 
 if TYPE_CHECKING:
     from edgecron.client.schedule_changes import ScheduleChanges
-    from edgecron.formats.document_plan import Wanted
+    from edgecron.formats.document_tables import Wanted
     from edgecron.model.schedule import Schedule
 
 

@@ -18,7 +18,7 @@ from edgecron.client.doctor_machine import Finding, problem, warning, well
 from edgecron.client.notice_rules import find_unreadable
 from edgecron.client.side_processes import CALENDARS_ERROR, HEARTBEAT_ERROR, NOTICES_ERROR
 from edgecron.client.stored_plans import apply_lock
-from edgecron.formats.document_plan import APPLY
+from edgecron.formats.document_tables import APPLY
 from edgecron.model.choices import HealthCause
 from edgecron.model.conditions import find_note, find_of_machine, look_at, read_condition
 from edgecron.model.listing import Idle, find_idle, standing_of, upstreams

@@ -32,7 +32,7 @@ from edgecron.client.plain_forms import (
     refuse,
 )
 from edgecron.engine import other_engines
-from edgecron.formats import document_plan
+from edgecron.formats import document_tables
 from edgecron.model import choices, filters, listing, notices, run, schedule
 from edgecron.model.options import FORMER_FIELDS, REMOVED_FIELDS
 from edgecron.planning import corrections, forecast, simulation
@@ -70,7 +70,7 @@ def form_of(hint: Any) -> Form:
 # Signatures and fields mention classes of these modules that their own module imports for type
 # checkers only. `array`, a list in JSON, is no generic type before Python 3.12.
 _MODULES = (
-    *(busy, choices, corrections, document_plan, engine_health, filters, following, forecast),
+    *(busy, choices, corrections, document_tables, engine_health, filters, following, forecast),
     *(listing, notices, other_engines, outlook, run, schedule, simulation, statistics),
 )
 _NAMES: Mapping[str, Any] = {

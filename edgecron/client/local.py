@@ -26,7 +26,7 @@ from edgecron.store.sqlite.whole_file import Orphans, compact, repair_orphans
 if TYPE_CHECKING:
     from edgecron.client.backup import Backup
     from edgecron.client.restore import Restoration
-    from edgecron.formats.document_plan import Document, Step
+    from edgecron.formats.document_tables import Document, Step
     from edgecron.model.notices import Notice
     from edgecron.model.schedule import Change, Schedule, Undo
     from edgecron.planning.retention import Forgotten, Pruned, Removed, Retention

@@ -15,7 +15,7 @@ from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
-    from edgecron.formats.document_plan import Document, Step
+    from edgecron.formats.document_tables import Document, Step
     from edgecron.model.schedule import Change, Imported, Schedule, ScheduleSpec, Undo
     from edgecron.planning.forecast import Backfill
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from edgecron.client.engine_health import EngineState
     from edgecron.client.following import Follower, LaterRuns
     from edgecron.engine.other_engines import DatabaseCopy
-    from edgecron.formats.document_plan import Document
+    from edgecron.formats.document_tables import Document
     from edgecron.model.choices import Status
     from edgecron.model.filters import Filter
     from edgecron.model.notices import Notice

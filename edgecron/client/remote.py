@@ -28,7 +28,7 @@ from edgecron.client.remote_connection import (
 from edgecron.client.remote_link import NothingThere
 from edgecron.client.resource_functions import ScheduleCounts, Sizes, View
 from edgecron.client.resources import API_NAMES, resource_types
-from edgecron.formats.document_plan import Action, Step
+from edgecron.formats.document_tables import Action, Step
 from edgecron.model.listing import (
     ALL_RUNS,
     Choice,
@@ -41,7 +41,7 @@ from edgecron.model.listing import (
 from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 
 if TYPE_CHECKING:
-    from edgecron.formats.document_plan import Document
+    from edgecron.formats.document_tables import Document
     from edgecron.model.filters import Filter
     from edgecron.model.schedule import Definition, Schedule, ScheduleSpec
     from edgecron.planning.forecast import UpcomingFire

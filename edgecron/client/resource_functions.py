@@ -25,7 +25,7 @@ from edgecron.views.schedule_health import ScheduleHealth
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.formats.document_plan import Document, Step
+    from edgecron.formats.document_tables import Document, Step
     from edgecron.model.filters import Filter
     from edgecron.model.job import Job
     from edgecron.model.options import Policies

@@ -33,7 +33,7 @@ from edgecron.triggers import (
 
 if TYPE_CHECKING:
     from edgecron.client import Client
-    from edgecron.formats.document_plan import Document, Wanted
+    from edgecron.formats.document_tables import Document, Wanted
     from edgecron.model.schedule import Schedule, ScheduleSpec
     from edgecron.planning.next_fire import Timing
 

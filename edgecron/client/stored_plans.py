@@ -30,9 +30,8 @@ from edgecron.base.errors import Conflict, Unreadable
 from edgecron.base.hashes import sha256
 from edgecron.base.paths import make_folders, state_dir
 from edgecron.base.values import replace
-from edgecron.formats.document_plan import Action, Step, compare_one
 from edgecron.formats.document_schedule import read_table
-from edgecron.formats.document_writing import spec_table
+from edgecron.formats.document_tables import Action, Step, compare_one, spec_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,7 +142,7 @@ class PlanMemory:
     def remember(self, steps: Collection[Step]) -> None:
         """Remember a plan if it changes nothing, has many steps and will be the same later."""
         from edgecron.base.files import write_whole
-        from edgecron.formats.document_plan import PRUNABLE, Action
+        from edgecron.formats.document_tables import PRUNABLE, Action
 
         kept = [step.wanted for step in steps if step.action is Action.KEEP]
         left = [step for step in steps if step.action is Action.LEAVE and step.note != PRUNABLE]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
     from edgecron.embedding.failures import Errors, OnFailure
-    from edgecron.formats.document_plan import Wanted
+    from edgecron.formats.document_tables import Wanted
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.supervisor.calls import Call
 

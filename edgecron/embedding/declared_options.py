@@ -14,7 +14,7 @@ from edgecron.base.values import replace
 from edgecron.base.zones import check_zone
 from edgecron.embedding.failures import RULE_NAMES
 from edgecron.formats.document_schedule import read_table, suggest_key
-from edgecron.formats.document_writing import (
+from edgecron.formats.document_tables import (
     JOBS,
     LOCAL,
     SWITCHED,
@@ -26,7 +26,7 @@ from edgecron.model.options import JOB_OPTIONS, LISTS, OPTIONS, Group, OptionTyp
 from edgecron.triggers import parse_trigger
 
 if TYPE_CHECKING:
-    from edgecron.formats.document_plan import Wanted
+    from edgecron.formats.document_tables import Wanted
     from edgecron.model.schedule import Schedule
     from edgecron.triggers import Trigger
 

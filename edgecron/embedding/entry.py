@@ -20,7 +20,7 @@ from edgecron.embedding.declared_options import (
 from edgecron.embedding.enqueuing import read_call
 from edgecron.embedding.job import Scheduled, payload_json
 from edgecron.embedding.processes import bare, find_path, import_path, load_function
-from edgecron.formats.document_writing import scope_texts
+from edgecron.formats.document_tables import scope_texts
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.engine import CALL
 from edgecron.model.schedule import ScheduleSpec
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgecron.embedding.declarations import CommandOptions
     from edgecron.embedding.enqueuing import CallKeywords
     from edgecron.embedding.run import Run
-    from edgecron.formats.document_plan import Wanted
+    from edgecron.formats.document_tables import Wanted
     from edgecron.model.schedule import Schedule
     from edgecron.triggers import Trigger
 

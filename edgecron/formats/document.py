@@ -15,14 +15,17 @@ from typing import Any
 from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidDocument, InvalidInput
 from edgecron.base.values import dataclass, field, replace
-from edgecron.formats.document_plan import (
+from edgecron.formats.document_schedule import read_table, suggest_key
+from edgecron.formats.document_tables import (
+    JOBS,
+    SCHEDULES,
+    TEMPLATES,
+    TRIGGERS,
     Document,
     Problem,
     Wanted,
     refuse,
 )
-from edgecron.formats.document_schedule import read_table, suggest_key
-from edgecron.formats.document_writing import JOBS, SCHEDULES, TEMPLATES, TRIGGERS
 from edgecron.formats.toml import MOST_LEVELS, explain_fault, find_lines, find_too_deep
 from edgecron.model.options import OPTIONS
 

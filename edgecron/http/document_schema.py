@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from edgecron.client.plain_forms import Shape, nullable
-from edgecron.formats.document_writing import TRIGGERS
+from edgecron.formats.document_tables import TRIGGERS
 from edgecron.model.options import OPTIONS, RULE_NAME, Option, OptionType
 
 DEFAULT_ZONE = "UTC"  # of a request without a zone

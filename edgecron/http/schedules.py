@@ -21,9 +21,15 @@ from edgecron.client.plain_forms import INSTANT, Shape
 from edgecron.client.record_forms import plain_text, run_fields, schedule_fields
 from edgecron.client.resource_functions import View
 from edgecron.client.resources import API
-from edgecron.formats.document_plan import Action, Step, Wanted, compare_one, refuse
 from edgecron.formats.document_schedule import read_table
-from edgecron.formats.document_writing import schedule_table
+from edgecron.formats.document_tables import (
+    Action,
+    Step,
+    Wanted,
+    compare_one,
+    refuse,
+    schedule_table,
+)
 from edgecron.formats.option_texts import read_run_options
 from edgecron.formats.value_texts import read_time
 from edgecron.http.document_schema import (

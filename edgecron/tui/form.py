@@ -16,7 +16,7 @@ from textual.widgets import Button
 
 from edgecron.base.errors import ChangedByOthers, EdgecronError
 from edgecron.base.safetext import clean
-from edgecron.formats.document_writing import Table, schedule_table
+from edgecron.formats.document_tables import Table, schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.database_app import DatabaseApp, Made
 from edgecron.tui.dialogs import ConfirmDialog

@@ -18,16 +18,18 @@ from edgecron.base.zones import check_zone
 from edgecron.client import Client as LocalClient
 from edgecron.client.protocol import Client
 from edgecron.formats import option_texts as values
-from edgecron.formats.document_plan import (
+from edgecron.formats.document_schedule import NO_COMMAND, NO_TIME, read_table
+from edgecron.formats.document_tables import (
+    SWITCHED,
     Action,
     Problem,
     Step,
+    Table,
     compare_one,
     find_changes,
     need_unchanged,
+    schedule_table,
 )
-from edgecron.formats.document_schedule import NO_COMMAND, NO_TIME, read_table
-from edgecron.formats.document_writing import SWITCHED, Table, schedule_table
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.schedule import Schedule, ScheduleSpec

@@ -13,12 +13,12 @@ from shlex import join, split
 from edgecron.base.errors import InvalidInput, InvalidTrigger
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
-from edgecron.formats.document_plan import Problem
-from edgecron.formats.document_writing import (
+from edgecron.formats.document_tables import (
     JOBS,
     LOCAL,
     SWITCHED,
     TRIGGERS,
+    Problem,
     Table,
     default_of,
     trigger_key,

@@ -16,7 +16,7 @@ from edgecron.base.values import dataclass
 from edgecron.base.zones import LOCAL, local_zone_name
 from edgecron.client.protocol import Client
 from edgecron.client.why import idle_sentence, trigger_lines
-from edgecron.formats.document_writing import JOBS, TRIGGERS, Table, default_of, schedule_table
+from edgecron.formats.document_tables import JOBS, TRIGGERS, Table, default_of, schedule_table
 from edgecron.model.choices import Status
 from edgecron.model.listing import (
     Recent,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import from_ms, to_ms
-from edgecron.formats.document_plan import FieldChange, may_be_secret
+from edgecron.formats.document_tables import FieldChange, may_be_secret
 from edgecron.model.choices import Status
 from edgecron.planning.forecast import is_moved
 from edgecron.planning.windows import windows_of

@@ -12,8 +12,15 @@ from typing import Any
 from edgecron.base.units import format_ms, parse_instant
 from edgecron.base.values import NamedTuple, replace
 from edgecron.base.window_texts import days_of, is_calendar, source_of
-from edgecron.formats.document_plan import APPLY, SECRET, FieldChange, find_changes, may_be_secret
-from edgecron.formats.document_writing import default_of, spec_table
+from edgecron.formats.document_tables import (
+    APPLY,
+    SECRET,
+    FieldChange,
+    default_of,
+    find_changes,
+    may_be_secret,
+    spec_table,
+)
 from edgecron.formats.toml import write_value
 from edgecron.model.schedule import Act, Change, Difference, ScheduleSpec, Undo
 from edgecron.views.json_objects import instant

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.safetext import clean
 from edgecron.base.units import to_ms
-from edgecron.formats.document_writing import value_text
+from edgecron.formats.document_tables import value_text
 from edgecron.model.choices import Cause, WaitsFor
 from edgecron.model.conditions import read_condition
 from edgecron.model.engine import find_program

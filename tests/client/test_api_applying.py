@@ -11,7 +11,7 @@ import pytest
 from edgecron.base.errors import AlreadyExists, Conflict, InvalidDocument, InvalidTrigger
 from edgecron.client import Client
 from edgecron.formats.document import read_document
-from edgecron.formats.document_plan import Action
+from edgecron.formats.document_tables import Action
 from edgecron.model.choices import Reason, Status
 from edgecron.model.schedule import Schedule
 from tests.support.clock import FakeClock

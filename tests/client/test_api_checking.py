@@ -12,7 +12,7 @@ import pytest
 from edgecron.base.errors import AlreadyExists, Conflict, InvalidInput, InvalidTrigger
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
-from edgecron.formats.document_plan import Step, Wanted, compare_one
+from edgecron.formats.document_tables import Step, Wanted, compare_one
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import next_fires
 from tests.support.clock import FakeClock

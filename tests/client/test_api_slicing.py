@@ -16,8 +16,7 @@ from edgecron.client import Client
 from edgecron.client.doctor import check_all
 from edgecron.client.stored_plans import MOST_STEPS, SLICE_MS, WHOLE, apply_lock, next_size
 from edgecron.formats.document import read_document
-from edgecron.formats.document_plan import Action, Step
-from edgecron.formats.document_writing import write_document
+from edgecron.formats.document_tables import Action, Step, write_document
 from tests.support.clock import FakeClock
 from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec

@@ -38,7 +38,7 @@ from edgecron.client.resources import (
     resource_types,
     write_request,
 )
-from edgecron.formats.document_plan import Document
+from edgecron.formats.document_tables import Document
 from edgecron.model.choices import Priority, Status
 from edgecron.model.listing import RunBounds
 from edgecron.model.options import Policies

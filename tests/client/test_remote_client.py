@@ -14,7 +14,7 @@ import pytest
 from edgecron.base.errors import AlreadyExists, Conflict, InvalidDocument, InvalidTrigger, NotFound
 from edgecron.client import Client
 from edgecron.client.remote import RemoteClient
-from edgecron.formats.document_plan import Action, Document, Step, Wanted, compare_one
+from edgecron.formats.document_tables import Action, Document, Step, Wanted, compare_one
 from edgecron.model.choices import Status
 from edgecron.model.filters import parse_filter
 from edgecron.model.listing import RunChoice, RunPage, RunSort, SortBy

@@ -9,7 +9,7 @@ import pytest
 
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client import declaring
-from edgecron.formats.document_plan import Wanted
+from edgecron.formats.document_tables import Wanted
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from tests.support.specs import make_spec

@@ -9,8 +9,7 @@ import pytest
 from edgecron.base.errors import InvalidDocument
 from edgecron.cli.topics import read_topic
 from edgecron.formats.document import BUILT_IN, built_in, read_document
-from edgecron.formats.document_plan import Document
-from edgecron.formats.document_writing import spec_table
+from edgecron.formats.document_tables import Document, spec_table
 
 
 def read(text: str) -> Document:

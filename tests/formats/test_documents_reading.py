@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from edgecron.base.errors import InvalidDocument
 from edgecron.formats.document import read_document
-from edgecron.formats.document_plan import Document
-from edgecron.formats.document_writing import spec_table
+from edgecron.formats.document_tables import Document, spec_table
 from edgecron.formats.toml import write_table
 from edgecron.model.options import OPTIONS
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from edgecron.client import Client
 from edgecron.formats.document import read_document
-from edgecron.formats.document_plan import Action
-from edgecron.formats.document_writing import (
+from edgecron.formats.document_tables import (
     SCHEDULES,
+    Action,
     spec_table,
     write_document,
     write_for_editing,

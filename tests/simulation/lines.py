@@ -15,7 +15,7 @@ from edgecron.base.errors import EdgecronError, NotFound
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client import Client
 from edgecron.client.declaring import add_one
-from edgecron.formats.document_plan import Document, Wanted
+from edgecron.formats.document_tables import Document, Wanted
 from edgecron.model.choices import Status
 from edgecron.model.run import RunOptions
 from edgecron.model.schedule import ScheduleSpec

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from edgecron.client import Client, declaring
-from edgecron.formats.document_plan import Wanted
+from edgecron.formats.document_tables import Wanted
 from edgecron.model.choices import JobKind, Reason, Status
 from edgecron.model.job import Job
 from edgecron.model.run import Outcome

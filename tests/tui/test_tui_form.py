@@ -13,7 +13,7 @@ from textual.color import Color
 from textual.events import Paste
 
 from edgecron.base.errors import NotFound
-from edgecron.formats.document_writing import schedule_table
+from edgecron.formats.document_tables import schedule_table
 from edgecron.model.schedule import Schedule
 from edgecron.tui.dialogs import ConfirmDialog
 from edgecron.tui.form import ScheduleForm

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecron.formats.document_writing import Table, spec_table
+from edgecron.formats.document_tables import Table, spec_table
 from edgecron.model.choices import CatchUp, JobKind
 from edgecron.model.job import Job
 from edgecron.model.options import Policies

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.formats.document_writing import schedule_table
+from edgecron.formats.document_tables import schedule_table
 from edgecron.tui.form_check import Draft, FormCheck, check_draft
 from edgecron.tui.form_fields import texts_of
 from tests.support.story import Story

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from edgecron.base.errors import NotFound
-from edgecron.formats.document_writing import schedule_table
+from edgecron.formats.document_tables import schedule_table
 from edgecron.tui.form import ScheduleForm
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.quick_add import QuickAdd, find_shell_sign, split_line
