@@ -43,6 +43,7 @@ from edgecron.cli.session import Session
 from edgecron.formats.config import default_policies, option_defaults
 from edgecron.formats.crontab import read_crontab
 from edgecron.formats.crontab_identity import (
+    Match,
     comment_out,
     find_gone,
     find_new,
@@ -54,7 +55,6 @@ from edgecron.formats.crontab_identity import (
 from edgecron.formats.crontab_lines import (
     Crontab,
     Entry,
-    Match,
     find_spool_owner,
     is_system_path,
     mail_rule_text,

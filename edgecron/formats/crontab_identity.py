@@ -8,8 +8,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.values import replace
-from edgecron.formats.crontab_lines import MOVED_PREFIX, Comparison, Entry, Match
+from edgecron.base.values import dataclass, replace
+from edgecron.formats.crontab_lines import MOVED_PREFIX, Entry
 from edgecron.formats.crontab_names import suggest_stem, take_name
 from edgecron.model.job import Job
 from edgecron.model.schedule import Imported, ScheduleSpec
@@ -17,6 +17,34 @@ from edgecron.model.schedule import Imported, ScheduleSpec
 # The parts of a schedule that a crontab line decides. People decide the other parts.
 _KEYS = ("triggers", "timezone", "command", "stdin", "env", "cwd", "user", "notify")
 Imprint = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A line and the schedule that it became, with what has changed since on either side.
+
+    `env_at_import` has the hashes of the line's variables at its import. `is_same_now`: line and
+    schedule say the same, whatever has changed.
+    """
+
+    entry: Entry
+    schedule_id: int
+    is_removed: bool
+    changed_in_crontab: tuple[str, ...]
+    changed_in_edgecron: tuple[str, ...]
+    env_at_import: Mapping[str, str]
+    is_same_now: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Entries against the schedules that exist: `new` to be added, `known` there already.
+
+    Both bear the names that they have, or will have, in the database.
+    """
+
+    new: tuple[Entry, ...] = ()
+    known: tuple[Entry, ...] = ()
 
 
 def imprint_of(spec: ScheduleSpec) -> str:
