@@ -22,7 +22,7 @@ from edgecron.base.errors import (
     ServerUnheard,
 )
 from edgecron.base.paths import resolve_path
-from edgecron.base.unix_sockets import connect
+from edgecron.base.sockets import connect
 from edgecron.base.values import NamedTuple
 
 _UNIX = "unix:"

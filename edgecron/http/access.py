@@ -19,9 +19,8 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping
-from ipaddress import IPv6Address, ip_network
 
-from edgecron.base.peers import end_of, find_user_of
+from edgecron.base.sockets import end_of, find_user_of
 from edgecron.base.values import dataclass
 from edgecron.client.resources import MOST_BYTES
 from edgecron.http.messages import JSON, MERGE_PATCH, Refused
@@ -312,4 +311,4 @@ def _network_of(link: socket.socket) -> Hashable:
         address = end_of(link.getpeername()).address
     except (OSError, ValueError):
         return None  # The client has gone already.
-    return ip_network((address, 64), strict=False) if isinstance(address, IPv6Address) else address
+    return address[:8] if len(address) == 16 else address

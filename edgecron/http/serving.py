@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import InvalidInput, NotSupported, UsageError
 from edgecron.base.files import MAKE
 from edgecron.base.paths import HTTP_PLACE, Location, is_root, resolve_path
-from edgecron.base.peers import PROC, own_users, tells_users
-from edgecron.base.unix_sockets import connect, listen
+from edgecron.base.sockets import PROC, connect, listen, own_users, tells_users
 from edgecron.base.values import NamedTuple
 from edgecron.client.opening import find_state_dir
 from edgecron.http.access import LOOPBACK, Guard, Limits

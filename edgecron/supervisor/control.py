@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from edgecron.base import unix_sockets
+from edgecron.base import sockets
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.values import dataclass
 from edgecron.model.run import Output, OutputChunk, Stream
@@ -62,9 +62,7 @@ class Control:
         self._reader = protocol.FrameReader()
         self._messages: list[tuple[Kind, Any]] = []
         try:
-            self._link = unix_sockets.connect(
-                socket_path(state_dir, supervisor_id), timeout_s=timeout_s
-            )
+            self._link = sockets.connect(socket_path(state_dir, supervisor_id), timeout_s=timeout_s)
         except OSError as error:
             raise self._gone(str(error)) from error
         try:
@@ -180,7 +178,7 @@ class Control:
 
     def _send(self, kind: Kind, body: Any) -> None:
         try:
-            self._link.sendall(protocol.encode(kind, body), unix_sockets.SEND_FLAGS)
+            self._link.sendall(protocol.encode(kind, body), sockets.SEND_FLAGS)
         except OSError as error:
             raise self._gone(str(error)) from error
 
@@ -292,7 +290,7 @@ class ControlServer:
         self._connections: set[Peer] = set()
         self._followers: dict[Peer, tuple[str, int]] = {}  # token and position
         self._spare_fd: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._listener = unix_sockets.listen(path)
+        self._listener = sockets.listen(path)
         reactor.watch(self._listener.fileno(), self._on_connection)
 
     def flush(self) -> None:
@@ -321,7 +319,7 @@ class ControlServer:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 self._refuse_connection()
             return
-        if unix_sockets.peer_uid(link) not in (0, os.geteuid()):
+        if sockets.peer_uid(link) not in (0, os.geteuid()):
             link.close()
             return
         if len(self._connections) >= MOST_CONNECTIONS:

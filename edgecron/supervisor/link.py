@@ -10,7 +10,7 @@ from typing import Any
 
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.base.forks import reset_in_children
-from edgecron.base.unix_sockets import SEND_FLAGS
+from edgecron.base.sockets import SEND_FLAGS
 from edgecron.base.values import dataclass
 from edgecron.supervisor import protocol
 from edgecron.supervisor.protocol import EndCause, ExitRecord, Kind, StartRequest

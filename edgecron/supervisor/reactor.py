@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from edgecron.base.unix_sockets import SEND_FLAGS
+from edgecron.base.sockets import SEND_FLAGS
 from edgecron.supervisor import protocol
 from edgecron.supervisor.protocol import Kind
 

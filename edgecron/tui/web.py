@@ -21,7 +21,7 @@ from typing import Any
 from edgecron.base.bundle import hint_for_extra
 from edgecron.base.errors import NotSupported, UsageError
 from edgecron.base.files import MAKE
-from edgecron.base.peers import find_user_of, own_users, tells_users
+from edgecron.base.sockets import find_user_of, own_users, tells_users
 from edgecron.base.values import NamedTuple
 
 _PLACE = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:.]+\]|[^:\[\]/\s]+):)?(?P<port>[0-9]{1,5})")

@@ -18,7 +18,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from edgecron.base import unix_sockets
+from edgecron.base import sockets
 from edgecron.client import Client
 from edgecron.http.serving import TcpPlace, UnixPlace, read_place
 from tests.support.engines import Place
@@ -165,7 +165,7 @@ class UnixConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        self.sock = unix_sockets.connect(self._path, timeout_s=20)
+        self.sock = sockets.connect(self._path, timeout_s=20)
 
 
 def health_over(path: Path) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.base.peers import own_users
+from edgecron.base.sockets import own_users
 from edgecron.http.access import Limits, Slot, Slots
 from tests.support.http import Api, serving
 

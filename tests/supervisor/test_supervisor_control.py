@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.base import unix_sockets
+from edgecron.base import sockets
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.model.run import Output, OutputChunk, Stream
 from edgecron.supervisor import protocol
@@ -81,7 +81,7 @@ def test_a_socket_can_be_reached_whatever_the_length_of_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_proc: bool
 ) -> None:
     if not has_proc:
-        monkeypatch.setattr("edgecron.base.unix_sockets.FD_FOLDER", "/no/such/folder")
+        monkeypatch.setattr("edgecron.base.sockets.FD_FOLDER", "/no/such/folder")
     bench = Bench(tmp_path / ("x" * 120) / ("y" * 120), by=StartBy.FORK)
 
     with Control(bench.state_dir, bench.link.supervisor_id) as control:
@@ -94,11 +94,11 @@ def test_a_socket_can_be_reached_whatever_the_length_of_its_path(
 def test_who_is_at_the_other_end_is_known() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert unix_sockets.peer_uid(ours) == os.geteuid()
+        assert sockets.peer_uid(ours) == os.geteuid()
 
 
 def test_a_stranger_is_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgecron.base.unix_sockets.peer_uid", lambda link: 12345)
+    monkeypatch.setattr("edgecron.base.sockets.peer_uid", lambda link: 12345)
     bench = Bench(tmp_path / "state", by=StartBy.FORK)
     try:
         with pytest.raises(SupervisorUnavailable, match="can't be asked"):
@@ -393,7 +393,7 @@ def test_a_supervisor_of_another_version_does_all_but_be_adopted(
 )
 def test_who_talks_nonsense_is_left_alone(bench: Bench, control: Control, frame: bytes) -> None:
     path = socket_path(bench.state_dir, bench.link.supervisor_id)
-    with unix_sockets.connect(path, timeout_s=5) as link:
+    with sockets.connect(path, timeout_s=5) as link:
         link.sendall(frame)
         link.shutdown(socket.SHUT_WR)
         while link.recv(4096):
@@ -405,7 +405,7 @@ def test_who_talks_nonsense_is_left_alone(bench: Bench, control: Control, frame:
 
 def test_more_connections_than_may_be_are_closed(bench: Bench) -> None:
     path = socket_path(bench.state_dir, bench.link.supervisor_id)
-    links = [unix_sockets.connect(path, timeout_s=5) for _ in range(70)]
+    links = [sockets.connect(path, timeout_s=5) for _ in range(70)]
     greeted = [bool(link.recv(4096)) for link in links]
     for link in links:
         link.close()

@@ -14,7 +14,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
-from edgecron.base import unix_sockets
+from edgecron.base import sockets
 from edgecron.engine.state_folder import Doorbell, EngineFiles
 from edgecron.model.run import OutputChunk
 from edgecron.supervisor import protocol
@@ -47,7 +47,7 @@ class Attendants:
             stack.callback(os.close, take_lock(lock))
             stack.callback(lock.unlink)
             path = socket_path(folder, self._supervisor_id)
-            listener = stack.enter_context(unix_sockets.listen(path))
+            listener = stack.enter_context(sockets.listen(path))
             stack.callback(path.unlink)
             bell = None
             if self._engine_key is not None:
@@ -151,6 +151,6 @@ class _Attending:
 
     def _send(self, guest: socket.socket, kind: Kind, body: Any) -> None:
         try:
-            guest.sendall(protocol.encode(kind, body), unix_sockets.SEND_FLAGS)
+            guest.sendall(protocol.encode(kind, body), sockets.SEND_FLAGS)
         except ConnectionError:
             return  # It has left; its end is read as such.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import uvicorn
 
-from edgecron.base.peers import own_users
+from edgecron.base.sockets import own_users
 from edgecron.http.access import Limits
 from edgecron.http.app import application
 from edgecron.http.connections import Server

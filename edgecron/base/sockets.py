@@ -1,9 +1,12 @@
-"""Find the user at the other end of a TCP connection on this machine.
+"""Sockets of this machine: listen, connect, and find the user at the other end.
 
-Linux shows each TCP socket of a network namespace with its two ends and the user who made it. The
-peer's socket is the one whose ends are ours, swapped. edgecron asks the kernel for that one socket
-by netlink, as `ss` does: about 0.01 ms, however many sockets exist. If the kernel can't answer,
-edgecron searches /proc/self/net/tcp and tcp6. This takes milliseconds even with few sockets.
+A path may be longer than the address of a Unix socket.
+
+For TCP, Linux shows each socket of a network namespace with its two ends and the user who made it.
+The peer's socket is the one whose ends are ours, swapped. edgecron asks the kernel for that one
+socket by netlink, as `ss` does: about 0.01 ms, however many sockets exist. If the kernel can't
+answer, edgecron searches /proc/self/net/tcp and tcp6. This takes milliseconds even with few
+sockets.
 
 The answer is None rather than a wrong user if
 
@@ -18,15 +21,95 @@ published container port therefore count as the user that they run as.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
-from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from edgecron.base.values import NamedTuple
+
+# The longest address with its final NUL is 108 bytes on Linux, 104 elsewhere.
+_MOST_PATH_BYTES = 103
+_UCRED = struct.Struct("3i")  # pid, uid, gid
+_XUCRED = struct.Struct("@IIh16I")  # version, uid, number of groups, groups
+_TIMEVAL = struct.Struct("@ll")
+_LOCAL_PEERCRED = 1
+FD_FOLDER = "/proc/self/fd"
+
+# Without it, a closed connection kills a process that does not ignore SIGPIPE.
+SEND_FLAGS = getattr(socket, "MSG_NOSIGNAL", 0)
+
+
+def listen(path: Path) -> socket.socket:
+    """Return a listening socket of mode 0600 that does not block. Raises OSError."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _short(path) as address:
+            before = os.umask(0o177)
+            try:
+                listener.bind(address)
+            finally:
+                os.umask(before)
+        listener.listen(64)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def connect(path: Path, *, timeout_s: float) -> socket.socket:
+    """Connect to a listening socket. Raises OSError."""
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # A time-out of Python makes the socket non-blocking, and connect fails if the queue is full.
+    whole_s = int(timeout_s)
+    timeout = _TIMEVAL.pack(whole_s, int((timeout_s - whole_s) * 1_000_000))
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+    try:
+        with _short(path) as address:
+            link.connect(address)
+        link.settimeout(timeout_s)
+    except OSError:
+        link.close()
+        raise
+    return link
+
+
+def peer_uid(link: socket.socket) -> int | None:
+    """Return the user at the other end; None if the system does not report it."""
+    try:
+        if hasattr(socket, "SO_PEERCRED"):
+            content = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+            return int(_UCRED.unpack(content)[1])
+        # macOS and the BSDs, where the level of local sockets is 0.
+        return int(_XUCRED.unpack(link.getsockopt(0, _LOCAL_PEERCRED, _XUCRED.size))[1])
+    except (OSError, struct.error):
+        return None
+
+
+@contextlib.contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """Give a short enough address of the same file, while the context lasts."""
+    if len(os.fsencode(path)) <= _MOST_PATH_BYTES:
+        yield os.fspath(path)
+        return
+    folder_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if os.path.isdir(f"{FD_FOLDER}/{folder_fd}"):
+            yield f"{FD_FOLDER}/{folder_fd}/{path.name}"
+            return
+    finally:
+        os.close(folder_fd)
+    import tempfile  # seldom needed, and heavy
+
+    with tempfile.TemporaryDirectory(prefix="ec-") as private:
+        short = os.path.join(private, "s")
+        os.symlink(path.parent, short)
+        yield os.path.join(short, path.name)
+
 
 _FAMILY = 16  # AF_NETLINK, which is Linux's alone
 _SOCK_DIAG = 4
@@ -46,6 +129,8 @@ _CONNECTED = (1, 4, 5)
 ROOT_UID = 0
 PROC = Path("/proc")
 _TABLES = ("self/net/tcp", "self/net/tcp6")
+# Begins the address of a socket of IPv6 that speaks IPv4.
+_MAPPED = bytes(10) + b"\xff\xff"
 _ALL_USERS = ["0", "0", "4294967295"]  # in uid_map: each user is the same as on the machine
 _OVERFLOW_UID = 65534
 
@@ -67,12 +152,12 @@ def ask_rows(*, of: End, to: End) -> list[Row]:
 
 def request(*, of: End, to: End) -> bytes:
     """Write the request for one socket."""
-    family = socket.AF_INET if isinstance(of.address, IPv4Address) else socket.AF_INET6
+    family = socket.AF_INET if len(of.address) == 4 else socket.AF_INET6
     asked = (
         _ASKED.pack(family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE)
         + _PORTS.pack(of.port, to.port)
-        + of.address.packed.ljust(16, b"\0")
-        + to.address.packed.ljust(16, b"\0")
+        + of.address.ljust(16, b"\0")
+        + to.address.ljust(16, b"\0")
         + _SCOPE.pack(0, *_ANY_COOKIE)
     )
     return _HEADER.pack(_HEADER.size + len(asked), _BY_FAMILY, _REQUEST, 0, 0) + asked
@@ -90,8 +175,8 @@ def read_answer(answer: bytes, *, of: End, to: End) -> list[Row]:
     length = 4 if family == socket.AF_INET else 16
     own_port, other_port = _PORTS.unpack(ports)
     ends = (
-        End(plain(ip_address(own[:length])), own_port),
-        End(plain(ip_address(other[:length])), other_port),
+        End(_plain(own[:length]), own_port),
+        End(_plain(other[:length]), other_port),
     )
     return [Row(state=state, uid=uid, inode=inode)] if ends == (of, to) else []
 
@@ -113,11 +198,9 @@ def _row(fields: list[str]) -> Row | None:
     return Row(state=int(fields[3], 16), uid=int(fields[7]), inode=int(fields[9]))
 
 
-def _forms(address: IPv4Address | IPv6Address) -> list[str]:
+def _forms(address: bytes) -> list[str]:
     """Return an address as the tables show it; for IPv4 also as a socket of IPv6 has it."""
-    if isinstance(address, IPv6Address):
-        return [_hex(address.packed)]
-    return [_hex(address.packed), _hex(bytes(10) + b"\xff\xff" + address.packed)]
+    return [_hex(address)] if len(address) == 16 else [_hex(address), _hex(_MAPPED + address)]
 
 
 def _hex(packed: bytes) -> str:
@@ -126,9 +209,9 @@ def _hex(packed: bytes) -> str:
 
 
 class End(NamedTuple):
-    """One end of a connection."""
+    """One end of a connection: 4 or 16 bytes, and a port."""
 
-    address: IPv4Address | IPv6Address
+    address: bytes
     port: int
 
 
@@ -144,13 +227,14 @@ def end_of(name: Any) -> End:
     """Return an end by the name of its socket. Raises ValueError if this is not an IP address."""
     if not isinstance(name, tuple):
         raise ValueError(f"{name!r} is not an IP address")
-    return End(plain(ip_address(name[0])), name[1])
+    host = name[0].partition("%")[0]  # The zone of a link-local address follows.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return End(_plain(socket.inet_pton(family, host)), name[1])
 
 
-def plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+def _plain(address: bytes) -> bytes:
     """Return an IPv4 address that a socket of IPv6 has as such."""
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
+    return address.removeprefix(_MAPPED) if len(address) == 16 else address
 
 
 def user_of(rows: Sequence[Row]) -> int | None:

@@ -7,12 +7,11 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
-from edgecron.base.peers import (
+from edgecron.base.sockets import (
     End,
     Row,
     ask_rows,
@@ -69,8 +68,8 @@ def user_in(
 ) -> int | None:
     rows = find_rows(
         HEAD + LISTENER + OURS + table,
-        of=End(ip_address(peer[0]), peer[1]),
-        to=End(ip_address(own[0]), own[1]),
+        of=end_of(peer),
+        to=end_of(own),
     )
     return user_of(rows)
 
@@ -262,7 +261,7 @@ def test_in_a_user_namespace_the_number_of_all_unknown_users_is_nobody_s(
     assert os.geteuid() not in own_users(tmp_path)
 
 
-PEER, OWN = End(ip_address("127.0.0.1"), 0x8A81), End(ip_address("127.0.0.1"), 0xC3B7)
+PEER, OWN = End(b"\x7f\0\0\1", 0x8A81), End(b"\x7f\0\0\1", 0xC3B7)
 
 
 def answer(
@@ -270,9 +269,9 @@ def answer(
 ) -> bytes:
     """What the kernel answers, as struct inet_diag_msg has it."""
     packed = [
-        bytes(10) + b"\xff\xff" + end.address.packed
-        if family == socket.AF_INET6 and end.address.version == 4
-        else end.address.packed
+        bytes(10) + b"\xff\xff" + end.address
+        if family == socket.AF_INET6 and len(end.address) == 4
+        else end.address
         for end in (of, to)
     ]
     ports = struct.pack(">HH", of.port, to.port)
@@ -294,7 +293,7 @@ def test_an_answer_about_one_socket_tells_its_user(family: int) -> None:
         answer()[:80],
         struct.pack("=IHHIIi", 36, 2, 0, 0, 0, -2) + bytes(16),  # NLMSG_ERROR, ENOENT
         struct.pack("=IHHII", 88, 2, 0, 0, 0) + answer()[16:],
-        answer(state=10, to=End(ip_address("0.0.0.0"), 0)),  # what listens there
+        answer(state=10, to=End(bytes(4), 0)),  # what listens there
         answer(of=OWN, to=PEER),
         answer(of=End(PEER.address, 1)),
     ],
@@ -316,10 +315,10 @@ def test_of_what_listens_nothing_is_told_but_of_who_is_connected(
 ) -> None:
     host = "127.0.0.1" if family == socket.AF_INET else "::1"
     connection = Connection(stack, family, host)
-    served = End(ip_address(host), connection.port)
+    served = end_of((host, connection.port))
     link = connection.made_by(family, host)
     peer = end_of(link.getsockname())
 
     # This kernel can be asked, as that of any distribution; where not, the tables are read.
     assert [row.uid for row in ask_rows(of=peer, to=served)] in ([os.geteuid()], [])
-    assert ask_rows(of=served, to=End(ip_address(host), 1)) == []
+    assert ask_rows(of=served, to=end_of((host, 1))) == []
