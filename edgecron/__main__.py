@@ -43,7 +43,7 @@ def _refuse_borrowed_rights() -> None:
 def _show_crash(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    from edgecron.cli.terminal import show_crash
+    from edgecron.cli.output import show_crash
 
     show_crash(kind, error, trace)
 

@@ -8,8 +8,7 @@ the second paragraph. Optional: `USAGE`, if arguments have alternatives;
 
     commands.py, parser.py  the table of commands, their parsers
     session.py              settings and database of a command, here or by --url
-    output.py               data, words, questions, tables and colours
-    terminal.py             width and broken streams
+    output.py               data, words, questions, tables and colours; broken streams
     help_.py                help, and the manual page; topics/: longer texts
     suggestions.py          hints for typos, and for words of other programs
     files.py                files in and out; texts/: longer texts, units, scripts, words
@@ -32,7 +31,6 @@ from typing import TYPE_CHECKING
 
 from edgecron import __version__
 from edgecron.base.errors import EdgecronError, os_words
-from edgecron.cli.terminal import drop, show_crash, tell
 
 if TYPE_CHECKING:
     from edgecron.cli.session import Session
@@ -48,6 +46,7 @@ def run(argv: Sequence[str]) -> int:
     if list(argv) == ["--version"]:
         return _show_version()
     # Not for --version, which takes 1.7 times a bare interpreter without these, else 3.3 times.
+    from edgecron.cli.output import drop, flush_streams, show_crash
     from edgecron.cli.session import Session
 
     session = Session()
@@ -74,27 +73,19 @@ def run(argv: Sequence[str]) -> int:
         return session.error_exit
     finally:
         session.close()
-        _flush_streams()
-
-
-def _flush_streams() -> None:
-    """Flush both streams, so that the interpreter has nothing left to write when it exits."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            drop(stream)
+        flush_streams()
 
 
 def _show_version() -> int:
     try:
         print(f"edgecron {__version__}", flush=True)
-    except BrokenPipeError:
-        drop(sys.stdout)
     except OSError as error:
+        from edgecron.cli.output import drop, tell  # Only for a stream that is broken.
+
         drop(sys.stdout)
-        tell(f"error: {os_words(error)}")
-        return 1
+        if not isinstance(error, BrokenPipeError):
+            tell(f"error: {os_words(error)}")
+            return 1
     return 0
 
 

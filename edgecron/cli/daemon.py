@@ -60,9 +60,9 @@ from edgecron.cli.engine_hosting import (
     watching_stdin,
 )
 from edgecron.cli.event_lines import Line, as_json, logfmt, logfmt_pairs, readable, start_as_json
+from edgecron.cli.output import drop
 from edgecron.cli.parser import ADVANCED, Parser, add_http_argument
 from edgecron.cli.session import Session
-from edgecron.cli.terminal import drop
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.presence import EngineSettings
 from edgecron.engine.watchdog import SOCKET, Watchdog, take_service_watchdog

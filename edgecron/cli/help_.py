@@ -12,9 +12,9 @@ from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS, EXIT_CODES, GLOBALS, USAGE
 from edgecron.cli.files import fill_text, read_text
+from edgecron.cli.output import CANT_MOVE, terminal_columns
 from edgecron.cli.parser import global_parser, parser_of
 from edgecron.cli.session import Session
-from edgecron.cli.terminal import CANT_MOVE, terminal_columns
 from edgecron.cli.topics import TOPIC_GROUPS, TOPICS, format_topic, read_topic
 from edgecron.formats.config_files import example_text
 

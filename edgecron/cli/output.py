@@ -1,6 +1,7 @@
 """The output of a command: data and JSON on stdout, words on stderr, questions to a person.
 
-Text is cleaned of control codes, coloured, aligned in tables, and cut to fit the terminal.
+Text is cleaned of control codes, coloured, aligned in tables, and cut to fit the terminal. If a
+stream breaks, what is left to write to it is dropped.
 """
 
 from __future__ import annotations
@@ -13,16 +14,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 from io import TextIOWrapper
 from itertools import zip_longest
-from typing import Any, TextIO
+from types import TracebackType
+from typing import Any, NoReturn, TextIO
 
-from edgecron.base.errors import EdgecronError, InvalidOptions, UnknownTimezone
+from edgecron.base.errors import (
+    EdgecronError,
+    InvalidOptions,
+    UnknownTimezone,
+    UsageError,
+    os_words,
+)
 from edgecron.base.safetext import clean, clean_json
 from edgecron.base.zones import load_zone, local_zone_name
-from edgecron.cli.terminal import raise_lost, tell, terminal_columns
 from edgecron.views.phrases import display_width, fit, folded
 
 _MOST_INDENTED = 200  # objects that a person may read
 _LEAST_STEPS = 50  # of work whose progress can be read before it is done
+CANT_MOVE = ("dumb", "unknown", "")  # values of TERM: no cursor control
 
 
 class Output:
@@ -372,3 +380,82 @@ def _block(
             lines.append(f"{start}{paint(part, style, is_on=is_colored)}")
             label = ""
     return lines
+
+
+def drop(stream: TextIO) -> None:
+    """Connect a stream to /dev/null: what it still holds must not fail at exit, when it flushes."""
+    fd = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(fd, stream.fileno())
+    os.close(fd)
+
+
+def flush_streams() -> None:
+    """Flush both streams, so that the interpreter has nothing left to write when it exits."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            drop(stream)
+
+
+def raise_lost(error: OSError) -> NoReturn:
+    """Raise for a failed write to stdout: BrokenPipeError itself, else EdgecronError."""
+    if isinstance(error, BrokenPipeError):
+        raise error
+    drop(sys.stdout)
+    raise EdgecronError(f"stdout can't be written: {os_words(error)}") from error
+
+
+def tell(text: str, *, end: str = "\n") -> None:
+    """Write to stderr. If stderr is broken, ignore it: results and exit code still count."""
+    try:
+        print(text, end=end, file=sys.stderr, flush=True)
+    except OSError:
+        drop(sys.stderr)
+
+
+def show_crash(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Write the traceback of a defect of edgecron to stderr, cleaned for the terminal."""
+    from traceback import format_exception  # only after a crash: it takes as long as argparse
+
+    tell(clean("".join(format_exception(kind, error, trace)), keep="\n"), end="")
+
+
+def find_unfit() -> UsageError | None:
+    """Return why the dashboard can't be drawn here and what to do instead; None if it can."""
+    # The dashboard reads stdin and draws on stderr. A redirected stdout means: text is wanted.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        return UsageError(
+            "the dashboard needs a terminal, but stdin, stdout or stderr is not one",
+            hint="without a terminal, use: edgecron status; or: edgecron tui --plain",
+        )
+    term = os.environ.get("TERM", "")
+    if term in CANT_MOVE:
+        return UsageError(
+            f"the dashboard needs a terminal that can move its cursor, but TERM is {term!r}",
+            hint="use the dashboard of lines: edgecron tui --plain",
+        )
+    encoding = (sys.stderr.encoding or "").lower().replace("-", "")
+    if encoding != "utf8":
+        return UsageError(
+            f"the dashboard needs UTF-8, but the locale has {sys.stderr.encoding}",
+            hint="try: LC_ALL=C.UTF-8 edgecron tui; or: edgecron tui --plain",
+        )
+    return None
+
+
+def terminal_columns(*, otherwise: int) -> int:
+    """Return COLUMNS, else the width of the terminal of stdout, else `otherwise`.
+
+    `shutil.get_terminal_size` does the same, but importing `shutil` loads compression libraries.
+    """
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and int(told) > 0:
+        return int(told)
+    try:
+        # `sys.__stdout__` as in `shutil`: `sys.stdout` may be replaced.
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or otherwise  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return otherwise

@@ -23,8 +23,8 @@ from edgecron.cli.commands import (
     refuse_unused,
     take_globals,
 )
+from edgecron.cli.output import find_unfit, terminal_columns
 from edgecron.cli.session import OWN_ERROR, Session
-from edgecron.cli.terminal import find_unfit, terminal_columns
 
 GLOBAL_OPTIONS = "Global options"  # a group
 ADVANCED = "Advanced"  # the group of options that only `help COMMAND --all` shows

@@ -33,9 +33,9 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from edgecron.base.errors import UsageError
+from edgecron.cli.output import tell
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
-from edgecron.cli.terminal import tell
 from edgecron.formats.config import retention_values
 from edgecron.model.options import NONE
 from edgecron.planning.retention import (

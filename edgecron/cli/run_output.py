@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from edgecron.base.safetext import StreamCleaner
 from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import replace
-from edgecron.cli.terminal import drop
+from edgecron.cli.output import drop
 from edgecron.model.run import Stream
 
 if TYPE_CHECKING:

@@ -34,9 +34,9 @@ from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.files import read_token
 from edgecron.base.paths import ServerUrl, is_root
 from edgecron.base.zones import use_zone_of_engines
+from edgecron.cli.output import find_unfit, show_crash
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session, connector_to, refuse_here
-from edgecron.cli.terminal import find_unfit, show_crash
 from edgecron.formats.config import option_defaults
 from edgecron.model.choices import Alert
 
