@@ -57,7 +57,7 @@ from edgecron.model.options import NO_NOTICES, Policies
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.planning.times import jitter_warning, timing_of, window_warning
 from edgecron.triggers import CronTrigger, OnceInTrigger, Trigger, describe
-from edgecron.views.acts import find_missing_command, secret_words
+from edgecron.views.changes import find_missing_command, secret_words
 from edgecron.views.json_objects import schedule_object
 
 if TYPE_CHECKING:

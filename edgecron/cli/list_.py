@@ -136,7 +136,7 @@ def read_limit(cli: Session, text: str | None) -> int | None:
 def _list_groups(cli: Session, choice: Choice) -> int:
     """Print each group of the chosen schedules, by name."""
     # It loads documents and settings: a tenth of the time of a plain list.
-    from edgecron.views.acts import is_held
+    from edgecron.views.changes import is_held
 
     client = cli.find_reader()
     page = SchedulePage([], []) if client is None else client.schedule_page(choice=choice)

@@ -27,7 +27,7 @@ from edgecron.formats.document_tables import Action
 from edgecron.http.request_checks import misfits
 from edgecron.http.schedules import plan_new, plan_patch
 from edgecron.triggers import parse_when
-from edgecron.views.acts import kept_words
+from edgecron.views.changes import kept_words
 from edgecron.views.json_objects import execution_object, mask_values, schedule_object
 
 if TYPE_CHECKING:

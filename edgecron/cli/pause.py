@@ -17,7 +17,7 @@ from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.value_texts import read_run_number, read_time
 from edgecron.model.listing import ACTIVE_RUNS, Choice
-from edgecron.views.acts import (
+from edgecron.views.changes import (
     cancelled_words,
     closed_words,
     is_held,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.cli.output import paint
 from edgecron.formats.document_tables import PRUNABLE, Action, FieldChange, Step
-from edgecron.views.acts import kept_words
-from edgecron.views.changes import DifferenceLine, difference_lines, difference_objects
+from edgecron.views.changes import DifferenceLine, difference_lines, difference_objects, kept_words
 from edgecron.views.json_objects import schedule_object
 from edgecron.views.phrases import CHANGED, CREATED, REMOVED
 from edgecron.views.schedule_words import reverting_words

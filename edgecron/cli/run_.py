@@ -19,7 +19,7 @@ from edgecron.formats.option_texts import RUN_OPTIONS, read_priority, read_run_o
 from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
-from edgecron.views.acts import fired_words, left_lines, queued_words, undecided_lines
+from edgecron.views.changes import fired_words, left_lines, queued_words, undecided_lines
 from edgecron.views.json_objects import execution_object
 from edgecron.views.phrases import count_words, failure_words, status_words
 from edgecron.views.times import full_time, near_time

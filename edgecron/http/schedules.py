@@ -54,7 +54,7 @@ from edgecron.http.messages import (
 )
 from edgecron.model.listing import Choice
 from edgecron.model.schedule import Schedule, ScheduleSpec
-from edgecron.views.acts import kept_words
+from edgecron.views.changes import kept_words
 from edgecron.views.json_objects import fire_object, schedule_object
 
 if TYPE_CHECKING:

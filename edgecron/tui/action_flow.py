@@ -40,7 +40,7 @@ from edgecron.tui.database_app import Made
 from edgecron.tui.dialogs import CheckResult, ConfirmDialog, Dialog, Field, Lines, ShowCheck
 from edgecron.tui.list_rows import Targets
 from edgecron.tui.queries import QueryScreen
-from edgecron.views.acts import left_lines
+from edgecron.views.changes import left_lines
 from edgecron.views.phrases import count_words, error_words, named_words
 from edgecron.views.times import local_time, spoken_time
 

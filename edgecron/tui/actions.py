@@ -27,7 +27,7 @@ from edgecron.model.run import Execution
 from edgecron.model.schedule import Schedule
 from edgecron.tui.database_app import Made
 from edgecron.tui.list_rows import Targets
-from edgecron.views.acts import (
+from edgecron.views.changes import (
     cancelled_words,
     closed_words,
     fired_words,
@@ -36,8 +36,8 @@ from edgecron.views.acts import (
     queued_words,
     rescheduled_words,
     resumed_words,
+    undone_words,
 )
-from edgecron.views.changes import undone_words
 from edgecron.views.phrases import (
     count_words,
     error_words,

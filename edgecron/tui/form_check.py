@@ -35,7 +35,12 @@ from edgecron.model.job import Job
 from edgecron.model.schedule import Schedule, ScheduleSpec
 from edgecron.triggers import OnceInTrigger, Trigger, describe, parse_trigger
 from edgecron.tui.form_fields import Texts, field_of, lines_of, split_time, table_of
-from edgecron.views.acts import find_missing_command, find_missing_folder, kept_words, secret_words
+from edgecron.views.changes import (
+    find_missing_command,
+    find_missing_folder,
+    kept_words,
+    secret_words,
+)
 from edgecron.views.outlook import Foreseen
 from edgecron.views.phrases import next_sentence
 

@@ -13,7 +13,7 @@ from edgecron.base.values import replace
 from edgecron.model.choices import Overlap, Reason, Status, WaitsFor
 from edgecron.model.listing import Idle
 from edgecron.model.options import Policies
-from edgecron.views.acts import closed_words
+from edgecron.views.changes import closed_words
 from edgecron.views.phrases import next_words
 from tests.support.clock import FakeClock
 from tests.support.fakemachine import FakeMachine, FakeReports
