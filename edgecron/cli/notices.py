@@ -17,8 +17,8 @@ from edgecron.cli.session import Session
 from edgecron.formats.value_texts import read_count
 from edgecron.model.notices import ChannelKind, Notice, NoticeStatus, NotifyRule
 from edgecron.views.json_objects import notice_object
-from edgecron.views.notice_words import delivery_words, event_words
 from edgecron.views.phrases import count_words
+from edgecron.views.run_words import delivery_words, event_words
 from edgecron.views.times import near_time
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from edgecron.model.choices import Reason, Status
 from edgecron.model.notices import STALLED, Incident, NewNotice, Notice, NoticeEvent
 from edgecron.store.sql.notices import find_engine_end
 from edgecron.views.json_objects import execution_object, notice_object
-from edgecron.views.notice_words import message_subject, message_text, trouble_words
-from edgecron.views.run_words import run_sentence
+from edgecron.views.run_words import message_subject, message_text, run_sentence, trouble_words
 from edgecron.views.times import local_time
 
 if TYPE_CHECKING:

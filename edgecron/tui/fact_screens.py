@@ -14,8 +14,8 @@ from edgecron.tui.list_rows import Column, Line, Source
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen, RowSource, ThrottledQuery
 from edgecron.tui.text_line import Fact, Row, Title
-from edgecron.views.notice_words import delivery_words, event_words, notice_title
 from edgecron.views.phrases import count_words, size_words
+from edgecron.views.run_words import delivery_words, event_words, notice_title
 from edgecron.views.times import distance, local_time, near_time, short_distance
 
 _MOST_NOTICES = 500
