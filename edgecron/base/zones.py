@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import UnknownTimezone
-from edgecron.base.hashes import blake2b
 from edgecron.base.tzif import DAY_S, History, Spans, read_history, rule_content
+from edgecron.base.values import blake2b
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

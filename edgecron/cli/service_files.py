@@ -13,8 +13,7 @@ from enum import StrEnum
 from pathlib import PurePath, PurePosixPath
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.hashes import sha256
-from edgecron.base.values import dataclass
+from edgecron.base.values import dataclass, sha256
 from edgecron.cli.files import fill_text
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware, check_json, check_range
 from edgecron.base.errors import Conflict, EdgecronError, InvalidInput, NotFound
-from edgecron.base.hashes import sha256
 from edgecron.base.units import format_ms, from_ms, to_ms
-from edgecron.base.values import NamedTuple, replace
+from edgecron.base.values import NamedTuple, replace, sha256
 from edgecron.client.opening import TRIES
 from edgecron.client.runs import Runs
 from edgecron.model.choices import Cause

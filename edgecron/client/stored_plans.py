@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron import __version__
 from edgecron.base.errors import Conflict, Unreadable
-from edgecron.base.hashes import sha256
 from edgecron.base.paths import make_folders, state_dir
-from edgecron.base.values import replace
+from edgecron.base.values import replace, sha256
 from edgecron.formats.document_schedule import read_table
 from edgecron.formats.document_tables import Action, Step, compare_one, spec_table
 

@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from enum import Enum
 
-from edgecron.base.hashes import blake2b
-from edgecron.base.values import NamedTuple, dataclass
+from edgecron.base.values import NamedTuple, blake2b, dataclass
 from edgecron.model.choices import Cause, OnInterrupt, Overlap, Status
 from edgecron.model.engine import EngineInfo, Offers
 

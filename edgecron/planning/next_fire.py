@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from edgecron.base.hashes import blake2b
 from edgecron.base.units import format_duration_ms
-from edgecron.base.values import NamedTuple, dataclass
+from edgecron.base.values import NamedTuple, blake2b, dataclass
 from edgecron.base.window_texts import most_spread_ms
 from edgecron.model.choices import CatchUp, Cause, MissedBy, Reason
 from edgecron.planning.windows import MOST_STEPS, Windows

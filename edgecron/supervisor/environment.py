@@ -30,9 +30,8 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from pathlib import Path
 
-from edgecron.base.hashes import sha256
 from edgecron.base.units import format_ms, to_ms
-from edgecron.base.values import NamedTuple, dataclass
+from edgecron.base.values import NamedTuple, dataclass, sha256
 from edgecron.model.choices import Cause
 from edgecron.model.job import Job
 from edgecron.model.run import Claim, Execution, Upstream
