@@ -1,16 +1,15 @@
 """When: a trigger text becomes a Trigger, which says its plan times. Reads no clock.
 
-gate              what a cron text can say, and its values when it is written
-grammar           every trigger text; parse_trigger, cron, every, at; the stored form
-walltime          times as people write them, in a zone
-base              what every trigger answers; the triggers of one schedule as one
-kinds             calendar times with the gap and fold rule; every, at, on boot, on demand,
-                  after; once in a window, when conditions hold
-fields            a cron text's values: days and times of day that match
-english           triggers in plain English, as words writes them and people do
-calendar_english  those of days and times of day; refuses what could mean two things
-english_values    names, numbers and times of day in plain English, and their cron fields
-words             a trigger in plain words, and what a clock change does to it
+gate           what a cron text can say, and its values when it is written
+grammar        every trigger text; parse_trigger, cron, every, at; the stored form
+walltime       times as people write them, in a zone
+base           what every trigger answers; the triggers of one schedule as one
+kinds          calendar times with the gap and fold rule; every, at, on boot, on demand,
+               after; once in a window, when conditions hold
+fields         a cron text's values: days and times of day that match
+english        triggers in plain English, as words writes them and people do
+english_parts  their names, numbers, times of day, intervals and events
+words          a trigger in plain words, and what a clock change does to it
 """
 
 from __future__ import annotations

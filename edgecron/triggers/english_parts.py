@@ -1,4 +1,4 @@
-"""Names, numbers and times of day in plain English, and their texts in a cron field.
+"""Parts of triggers in plain English: names, numbers, times of day, intervals and events.
 
 Weekdays are numbered as in cron texts, from 0, Sunday.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from edgecron.base.errors import InvalidTrigger
+from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september",
@@ -142,3 +143,95 @@ def read_weekday(name: str) -> int:
 
 def read_month(name: str) -> int:
     return next(at for at, full in enumerate(_MONTHS, 1) if full.startswith(name[:3]))
+
+
+_UNIT_MS = {"week": 604_800_000, "day": 86_400_000, "hour": 3_600_000, "hr": 3_600_000,
+            "minute": 60_000, "min": 60_000, "second": 1000, "sec": 1000,
+            "millisecond": 1}  # fmt: skip
+_OUTCOMES = {"succe": "", "faile": ":failure", "fails": ":failure", "ended": ":any", "ends": ":any"}
+_DAY_MACROS = ("hourly", "daily", "weekly", "monthly", "yearly", "annually")
+
+_UNIT = rf"({'|'.join(_UNIT_MS)})s?"
+_COUNTED = rf"(?:(\d{{1,9}}) ?)?{_UNIT}"
+_TWICE = rf"(?:other|second|2nd) {_UNIT}"
+_DURATION = rf"{_TWICE}|{_COUNTED}(?:(?:,? and |,? )(\d{{1,9}}) ?{_UNIT})*"
+
+_ONCE_AT = re.compile(r"once,? at (.+)")
+_BOOT = re.compile(r"once each time the machine has booted|(?:at )?(?:each |every )?boot")
+_DEMAND = re.compile(r"only on demand")
+_AFTER = re.compile(
+    r"(?:after|when|each time) (\S+) (?:has )?(succeeded|succeeds|failed|fails|ended|ends)"
+)
+_AFTER_END = re.compile(rf"({_DURATION}) after (?:the end of the last run|its end)")
+_EVERY = re.compile(rf"(?:every|each) ({_DURATION})(?:,? from (\d{{4}}-\S+))?")
+_COUNT_AND_UNIT = re.compile(_COUNTED)
+_EVERY_OTHER = re.compile(_TWICE)
+_LONG = re.compile(
+    r"\b(?:every|each) (?:(\d{1,4})(?:nd|rd|th)?|other|second) ?(day|week|month|year)s?\b", re.ASCII
+)
+# `every second` is an interval before these words only.
+_OTHER = re.compile(
+    rf"\b(?:every|each) (?:other\b|second (?!(?:on|in|from|between"
+    rf"|of (?:minute|every)|{WEEKDAY}|(?:and|or) .+)s?\b))"
+)
+
+
+def read_event(words: str) -> str | None:
+    """Read words without days and times of day; names keep their capitals. None for others."""
+    low = words.lower()
+    if _BOOT.fullmatch(low):
+        return "on boot"
+    if _DEMAND.fullmatch(low):
+        return "on demand"
+    if found := _ONCE_AT.fullmatch(low):
+        return f"at {words[found.start(1) :]}"
+    if found := _AFTER.fullmatch(low):
+        return f"after {words[slice(*found.span(1))]}{_OUTCOMES[found[2][:5]]}"
+    if found := _AFTER_END.fullmatch(low):
+        return f"every {_duration(found[1])} after end"
+    return None
+
+
+def read_every(words: str) -> str | None:
+    if words in _DAY_MACROS:
+        return f"@{words}"
+    if words in ("every hour, on the hour", "every hour on the hour"):
+        return "0 * * * *"
+    found = _EVERY.fullmatch(words)
+    if found is None:
+        return None
+    start = found[found.re.groups]
+    return f"every {_duration(found[1])}" + ("" if start is None else f" from {start.upper()}")
+
+
+def check_every_other(words: str) -> None:
+    """Refuse longer intervals with times of day or weekdays: cron texts can't count such ones."""
+    if found := _LONG.search(words):
+        count, unit = max(1, int(found[1] or 2)), found[2]
+        what, days = "from an unknown first day", count * (7 if unit == "week" else 1)
+        hint = f"write 'every {days}d from 2026-11-20T09:00:00Z'"
+        if unit in ("month", "year"):
+            what = "although they differ in length"
+            hint = "write 'monthly', or a cron text such as 0 0 1 */2 *"
+        if unit == "year":
+            hint = "write 'yearly', or only one time: 'at 2026-11-20T09:00:00Z'"
+        raise InvalidTrigger(f"trigger {words!r} counts {unit}s {what}", hint=hint)
+    if found := _OTHER.search(words):
+        raise InvalidTrigger(
+            f"trigger {words!r} has {found[0].strip()!r}, which could mean several things",
+            hint="write 'second friday of the month', or 'every 14d from 2026-11-20T09:00:00Z'",
+        )
+
+
+def _duration(words: str) -> str:
+    if found := _EVERY_OTHER.fullmatch(words):
+        total_ms = 2 * _UNIT_MS[found[1]]
+    else:
+        counted = _COUNT_AND_UNIT.findall(words)
+        total_ms = sum(int(count or 1) * _UNIT_MS[unit] for count, unit in counted)
+    if not 1 <= total_ms <= MAX_DURATION_MS:
+        raise InvalidTrigger(
+            f"interval {words!r} is out of reach, expected 1 ms to 100 years",
+            hint="write for example: every 15 minutes",
+        )
+    return format_duration_ms(total_ms)
