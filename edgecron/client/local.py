@@ -19,7 +19,7 @@ from edgecron.base.errors import Conflict, DatabaseUnusable, NotFound
 from edgecron.base.units import from_ms, to_ms
 from edgecron.client.manual_runs import Backfills, ManualRuns
 from edgecron.client.outlook import Outlooks
-from edgecron.model.measures import EndedRun, Measures
+from edgecron.model.run import EndedRun, Measures
 from edgecron.store.sql.schedule_lists import find_names
 from edgecron.store.sqlite.whole_file import Orphans, compact, repair_orphans
 

@@ -18,7 +18,7 @@ from prometheus_client.core import (
 )
 
 import edgecron
-from edgecron.model.measures import (
+from edgecron.model.run import (
     DURATION_STEPS_MS,
     LATE_STEPS_MS,
     Histogram,

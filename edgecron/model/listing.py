@@ -1,4 +1,4 @@
-"""Schedules and runs in lists: how they stand, their lines, orders and pages. Pure.
+"""Schedules and runs in lists: how they stand, their lines, orders, pages and weeks. Pure.
 
 A screen holds the ids of all schedules in order, and reads only the lines that it shows.
 """
@@ -371,3 +371,54 @@ class Removal(NamedTuple):
 
     schedule_id: int
     removed_at: datetime
+
+
+class Suspect(NamedTuple):
+    """The values of an enabled schedule that say whether it is healthy. `last_status` is the value
+    of a Status; instants are in ms.
+
+    `due_ms`: since when its time is due, or the queued run `waiting_id` can start.
+    """
+
+    id: int
+    name: str
+    queue: str
+    last_status: str | None
+    last_success_ms: int | None
+    has_succeeded: bool
+    skipped_count: int
+    is_active: bool
+    due_ms: int | None
+    waiting_id: int | None
+
+
+class Streak(NamedTuple):
+    """The fires of a schedule that failed since its last success; `since_ms` is the first end.
+
+    `is_at_least`: there were more, which were removed or not read.
+    """
+
+    fires: int
+    since_ms: int | None
+    is_at_least: bool
+
+
+class Recurrence(NamedTuple):
+    """The values that determine the times of a schedule in a week. `compiled` is its stored
+    triggers.
+
+    `runs_left` None: no limit. The last four are its windows as stored, and their zone.
+    """
+
+    compiled: str
+    next_plan_ms: int | None
+    next_run_ms: int | None
+    paused_until_ms: int | None
+    until_ms: int | None
+    runs_left: int | None
+    after_end_ms: int | None
+    jitter_ms: int
+    between: str = "[]"
+    not_between: str = "[]"
+    except_days: str = "[]"
+    timezone: str | None = None

@@ -18,8 +18,7 @@ from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.base.window_texts import most_spread_ms, parse_except
 from edgecron.base.zones import load_zone
-from edgecron.model.listing import FireCell
-from edgecron.model.measures import Recurrence
+from edgecron.model.listing import FireCell, Recurrence
 from edgecron.planning.next_fire import WindowedTimes
 from edgecron.planning.simulation import Simulation
 from edgecron.planning.times import load_triggers

@@ -33,7 +33,7 @@ from edgecron.views.phrases import (
 from edgecron.views.times import distance
 
 if TYPE_CHECKING:
-    from edgecron.model.measures import Streak, Suspect
+    from edgecron.model.listing import Streak, Suspect
     from edgecron.model.run import Execution
     from edgecron.model.schedule import ScheduleSpec
     from edgecron.views.outlook import ActiveRun

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from edgecron.base.values import dataclass, field
 from edgecron.model.choices import Cause, Status
-from edgecron.model.measures import EndedRun
+from edgecron.model.run import EndedRun
 from edgecron.views.phrases import glyph
 
 # Runs that are late on purpose say nothing about the punctuality of an engine.

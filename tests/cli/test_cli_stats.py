@@ -11,7 +11,7 @@ import pytest
 
 from edgecron.client import local
 from edgecron.model.choices import Overlap, Status
-from edgecron.model.measures import EndedRun
+from edgecron.model.run import EndedRun
 from edgecron.views.statistics import Spread, spread, tally
 from tests.support.cli import Edgecron
 from tests.support.specs import make_spec

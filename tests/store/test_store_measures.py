@@ -8,7 +8,7 @@ import pytest
 
 from edgecron.base.errors import DatabaseBusy
 from edgecron.model.choices import Status
-from edgecron.model.measures import (
+from edgecron.model.run import (
     DURATION_STEPS_MS,
     LATE_STEPS_MS,
     Active,

@@ -17,7 +17,7 @@ from edgecron.base.errors import UnknownTimezone
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.zones import load_zone
 from edgecron.client import Client
-from edgecron.model.measures import Recurrence
+from edgecron.model.listing import Recurrence
 from edgecron.triggers import combine, dump_trigger, parse_trigger
 from edgecron.views.busy import WeekHeat, WeekTally, week_from
 from tests.support.clock import FakeClock

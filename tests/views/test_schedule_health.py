@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from edgecron.model.choices import HealthCause, HealthState
-from edgecron.model.measures import Streak, Suspect
+from edgecron.model.listing import Streak, Suspect
 from edgecron.views.schedule_health import (
     ScheduleHealth,
     advise,

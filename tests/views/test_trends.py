@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from edgecron.model.measures import EndedRun
+from edgecron.model.run import EndedRun
 from edgecron.views.statistics import MONTH_MS, STEPS, find_trend, find_trends, plot
 
 DAY_MS = 86_400_000

@@ -16,8 +16,9 @@ from typing import Any
 from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import REPLACED_MARK, Cause, Hold, Reason, Status
-from edgecron.model.measures import DURATION_STEPS_MS, LATE_STEPS_MS
 from edgecron.model.run import (
+    DURATION_STEPS_MS,
+    LATE_STEPS_MS,
     STATE_REFUSED,
     Outcome,
     Output,

@@ -23,9 +23,10 @@ from edgecron.model.listing import (
     ScheduleLine,
     SortBy,
     Standing,
+    Streak,
+    Suspect,
     state_of,
 )
-from edgecron.model.measures import Streak, Suspect
 from edgecron.store.sql.connection import Connection, Params
 from edgecron.store.sql.rows import texts_of, unreadable, windows_in
 

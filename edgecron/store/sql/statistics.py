@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 
 from edgecron.base.values import NamedTuple
-from edgecron.model.measures import (
+from edgecron.model.listing import Recurrence
+from edgecron.model.run import (
     DURATION_STEPS_MS,
     LATE_STEPS_MS,
     Active,
@@ -16,7 +17,6 @@ from edgecron.model.measures import (
     Histogram,
     MeasuredSchedule,
     OfSchedule,
-    Recurrence,
     histogram_of,
 )
 from edgecron.store.sql.connection import Connection
