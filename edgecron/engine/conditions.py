@@ -29,7 +29,14 @@ from edgecron.model.machine_conditions import (
     MachineCondition,
     judge,
 )
-from edgecron.planning.condition_answers import WatchedRun, WhileAct, judge_while
+from edgecron.planning.admission import (
+    WatchedRun,
+    WhileAct,
+    command_claim,
+    judge_while,
+    most_wait_ms,
+    read_answer,
+)
 from edgecron.store.contract import Waited, Watched
 
 if TYPE_CHECKING:
@@ -46,9 +53,8 @@ _LONGEST_PAUSE_MS = 60_000
 _COMMAND_PAUSE_MS = 10_000
 _SETTLE_MS = 10_000
 _OF_PATHS = frozenset({Kind.DISK, Kind.EXISTS})
-_REPORTED = frozenset(
-    {Kind.ONLINE, Kind.NETWORK, Kind.AC_POWER, Kind.BATTERY, Kind.MOUNTED}
-)  # Linux reports changes of these
+# Linux reports changes of these.
+_REPORTED = frozenset({Kind.ONLINE, Kind.NETWORK, Kind.AC_POWER, Kind.BATTERY, Kind.MOUNTED})
 
 
 class Reports(Protocol):
@@ -209,22 +215,15 @@ class ConditionWatch:
 
     def _ask(self, condition: MachineCondition, *, revision: int) -> None:
         """Start the command of a condition, unless it is running or can't be started now."""
-        # Not at the top: an engine without such conditions does not load it.
-        from edgecron.planning.condition_answers import command_claim, most_wait_ms
-
         now_ms = self._clock.monotonic_ms()
         self._commands = {key: one for key, one in self._commands.items() if one.until_ms > now_ms}
         spec = self._find_spec(condition.of, revision)
         if spec is None or any(one.condition == condition for one in self._commands.values()):
             return
         self._last_number -= 1
-        claim = command_claim(
-            condition,
-            spec,
-            number=self._last_number,
-            token=os.urandom(8).hex(),
-            now_ms=self._clock.now_ms(),
-        )
+        number, token = self._last_number, os.urandom(8).hex()
+        at_ms = self._clock.now_ms()
+        claim = command_claim(condition, spec, number=number, token=token, now_ms=at_ms)
         if self._runners.ask(claim):
             until_ms = now_ms + most_wait_ms(condition)
             self._commands[self._last_number] = _Asked(condition, until_ms)
@@ -238,8 +237,6 @@ class ConditionWatch:
         return has_reports or bool(outcomes)
 
     def _take_answers(self, outcomes: Sequence[Outcome]) -> None:
-        from edgecron.planning.condition_answers import read_answer
-
         now_ms = self._clock.monotonic_ms()
         for outcome in outcomes:
             asked = self._commands.pop(outcome.execution_id, None)

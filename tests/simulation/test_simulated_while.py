@@ -9,7 +9,7 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.choices import WhileLost
-from edgecron.planning.condition_answers import LOST_MS
+from edgecron.planning.admission import LOST_MS
 from tests.simulation.invariants import check
 from tests.simulation.test_simulated_conditions import Surroundings
 from tests.simulation.test_simulation import START_MS, model_of, quiesce, spec

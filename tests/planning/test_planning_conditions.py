@@ -6,7 +6,7 @@ import pytest
 
 from edgecron.model.choices import WhileLost
 from edgecron.model.conditions import Condition, read_condition
-from edgecron.planning.condition_answers import LOST_MS, WatchedRun, WhileAct, judge_while
+from edgecron.planning.admission import LOST_MS, WatchedRun, WhileAct, judge_while
 
 NOW_MS = 1_000_000
 AC_POWER = read_condition("ac-power")
