@@ -9,6 +9,9 @@ from functools import lru_cache
 from edgecron.base.errors import InvalidDuration, InvalidInput, UnreadableTime
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Instants that a datetime can hold in any zone. No plan time lies outside them.
+EARLIEST_MS = -62_135_510_400_000  # 0001-01-02T00:00:00Z
+LATEST_MS = 253_402_128_000_000  # 9999-12-30T00:00:00Z
 _MILLISECOND = timedelta(milliseconds=1)
 
 _DAY_MS = 86_400_000

@@ -25,6 +25,7 @@ from edgecron.base.checks import check_name
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidTime, InvalidTrigger, Problems
 from edgecron.base.units import format_instant, from_ms, to_ms
+from edgecron.base.value_texts import read_count, read_time
 from edgecron.base.values import dataclass
 from edgecron.base.zones import load_zone
 from edgecron.cli.output import paint, room_on_screen
@@ -33,7 +34,6 @@ from edgecron.cli.schedule_arguments import read_policies
 from edgecron.cli.session import Session
 from edgecron.client.calendars import read_calendars
 from edgecron.formats.option_texts import read_once_in
-from edgecron.formats.value_texts import read_count, read_time
 from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.options import OPTIONS, Policies

@@ -22,6 +22,7 @@ from types import FrameType
 
 from edgecron.base.errors import UsageError
 from edgecron.base.paths import state_dir
+from edgecron.base.value_texts import read_count
 from edgecron.cli.engine_hosting import open_host, stop_on_signals
 from edgecron.cli.event_lines import Line, readable
 from edgecron.cli.files import read_text
@@ -30,7 +31,6 @@ from edgecron.cli.session import Session
 from edgecron.client import Client
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.presence import EngineSettings
-from edgecron.formats.value_texts import read_count
 from edgecron.model.choices import JobKind, OnShutdown, Status
 from edgecron.model.job import Job
 from edgecron.model.options import Policies

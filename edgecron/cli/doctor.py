@@ -36,12 +36,12 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import DatabaseUnusable, NotFound, UsageError
 from edgecron.base.units import format_instant
+from edgecron.base.value_texts import read_count
 from edgecron.cli.output import paint
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.client.doctor import Checkup, check_all
 from edgecron.client.doctor_machine import CheckStatus, Finding, problem
-from edgecron.formats.value_texts import read_count
 from edgecron.views.phrases import OK, PROBLEM, WARNING, count_words, glyph
 
 if TYPE_CHECKING:

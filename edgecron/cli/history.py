@@ -12,18 +12,18 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, Unreadable, UsageError
+from edgecron.base.value_texts import (
+    read_choice,
+    read_count,
+    read_past,
+    read_time,
+)
 from edgecron.cli.list_ import say_empty, warn_of_unreadable
 from edgecron.cli.output import STATUS_STYLES, wrapped
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.client.why import Answer, answer_now, answer_object, answer_run, answer_time, say_run
-from edgecron.formats.value_texts import (
-    read_choice,
-    read_count,
-    read_past,
-    read_run_number,
-    read_time,
-)
+from edgecron.formats.option_texts import read_run_number
 from edgecron.model.choices import Cause, Status
 from edgecron.model.listing import RunChoice
 from edgecron.triggers import parse_when

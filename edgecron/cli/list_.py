@@ -11,11 +11,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.errors import UsageError
+from edgecron.base.value_texts import read_count
 from edgecron.base.window_texts import split_once_in
 from edgecron.cli.output import STATUS_STYLES
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import FIRST_SCHEDULE, Session
-from edgecron.formats.value_texts import read_count
 from edgecron.model.listing import (
     Choice,
     Idle,

@@ -18,6 +18,7 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, UsageError
+from edgecron.base.value_texts import hint_for_word, read_count
 from edgecron.cli.history import add_time_arguments, read_times, say_removed
 from edgecron.cli.parser import Parser
 from edgecron.cli.run_output import OF_BOTH, Printer, chunk_objects, last_lines, only, pieces_of
@@ -30,7 +31,7 @@ from edgecron.client.sentences import (
     stalled_engine_words,
     state_words,
 )
-from edgecron.formats.value_texts import hint_for_word, read_count, read_run_number
+from edgecron.formats.option_texts import read_run_number
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.model.listing import RunChoice
 from edgecron.model.run import Execution

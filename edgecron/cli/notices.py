@@ -12,9 +12,9 @@ from uuid import uuid4
 from edgecron.base.checks import suggest
 from edgecron.base.errors import EdgecronError, NotFound, UsageError
 from edgecron.base.units import format_ms, from_ms, to_ms
+from edgecron.base.value_texts import read_count
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
-from edgecron.formats.value_texts import read_count
 from edgecron.model.notices import ChannelKind, Notice, NoticeStatus, NotifyRule
 from edgecron.views.json_objects import notice_object
 from edgecron.views.phrases import count_words

@@ -13,9 +13,10 @@ from edgecron.base.errors import (
     Unreadable,
     UsageError,
 )
+from edgecron.base.value_texts import read_time
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
-from edgecron.formats.value_texts import read_run_number, read_time
+from edgecron.formats.option_texts import read_run_number
 from edgecron.model.listing import ACTIVE_RUNS, Choice
 from edgecron.views.changes import (
     cancelled_words,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, Unreadable, UsageError
 from edgecron.base.paths import adoptions_path, is_there
+from edgecron.base.value_texts import read_count
 from edgecron.cli.parser import Parser
 from edgecron.cli.pause import need_all
 from edgecron.cli.plans import put_lines
 from edgecron.cli.session import Session
-from edgecron.formats.value_texts import read_count
 from edgecron.views.changes import (
     REMOVED_FIELD,
     act_words,

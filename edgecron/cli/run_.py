@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from edgecron.base.checks import check_json
 from edgecron.base.errors import EdgecronError, ServerLost, UsageError
 from edgecron.base.units import format_instant
+from edgecron.base.value_texts import read_time
 from edgecron.cli.logs import put_result
 from edgecron.cli.parser import Parser
 from edgecron.cli.run_output import Printer, pieces_of
 from edgecron.cli.session import OWN_ERROR, Session
 from edgecron.client.sentences import blocking_words
 from edgecron.formats.option_texts import RUN_OPTIONS, read_priority, read_run_options
-from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import Reason, Status
 from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
 from edgecron.views.changes import fired_words, left_lines, queued_words, undecided_lines

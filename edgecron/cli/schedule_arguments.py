@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from edgecron.base.errors import Problems, UsageError
+from edgecron.base.value_texts import read_time
 from edgecron.base.values import replace
 from edgecron.base.window_texts import HOLIDAYS, is_calendar
 from edgecron.cli.parser import ADVANCED
@@ -23,7 +24,6 @@ from edgecron.formats import option_texts as values
 from edgecron.formats.config import option_defaults
 from edgecron.formats.document_tables import SWITCHED, trigger_key
 from edgecron.formats.option_texts import check_for_function, check_variable, is_secret
-from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind
 from edgecron.model.job import Job
 from edgecron.model.options import (

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 from edgecron import __version__
 from edgecron.base.errors import EdgecronError, NotSupported, UsageError
 from edgecron.base.paths import is_root, read_location, user_name
+from edgecron.base.value_texts import read_choice
 from edgecron.cli.output import paint
 from edgecron.cli.parser import Parser, add_http_argument
 from edgecron.cli.service_files import (
@@ -76,7 +77,6 @@ from edgecron.cli.service_plan import (
 )
 from edgecron.cli.session import Session
 from edgecron.client import Client
-from edgecron.formats.value_texts import read_choice
 
 if TYPE_CHECKING:
     from edgecron.cli.service_plan import Places

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import EdgecronError, UsageError
+from edgecron.base.value_texts import read_count
 from edgecron.cli.output import paint
 from edgecron.cli.parser import Parser
 from edgecron.cli.plans import put_lines
 from edgecron.cli.session import Session
 from edgecron.client.why import prospect_lines, trigger_lines
-from edgecron.formats.option_texts import is_secret
-from edgecron.formats.value_texts import read_count, read_run_number
+from edgecron.formats.option_texts import is_secret, read_run_number
 from edgecron.model.schedule import MOST_CHANGES, Act
 from edgecron.views.changes import act_words, author_words, change_lines, change_object, mask_change
 from edgecron.views.json_objects import (

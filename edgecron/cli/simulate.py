@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidDocument
 from edgecron.base.units import format_instant
+from edgecron.base.value_texts import read_time
 from edgecron.cli.apply import planner
 from edgecron.cli.files import read_file
 from edgecron.cli.parser import Parser
@@ -36,7 +37,6 @@ from edgecron.cli.session import Session
 from edgecron.client.engine_health import count_places
 from edgecron.client.json_forms import form_of
 from edgecron.formats.document import MOST_BYTES, read_document
-from edgecron.formats.value_texts import read_time
 from edgecron.planning.simulation import SimulatedDay, Simulation
 from edgecron.views.busy import busiest_words, sections
 from edgecron.views.phrases import count_words

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.clock import ServerTime, SystemClock
 from edgecron.base.errors import NotSupported, UsageError
+from edgecron.base.value_texts import read_past
 from edgecron.base.values import replace
 from edgecron.cli.files import write_file
 from edgecron.cli.list_ import add_page_arguments, read_limit, say_more
@@ -24,7 +25,6 @@ from edgecron.client.metrics import (
     stats_objects,
 )
 from edgecron.client.plain_forms import read_error
-from edgecron.formats.value_texts import read_past
 from edgecron.model.choices import Status
 from edgecron.views.phrases import size_words
 from edgecron.views.statistics import plot

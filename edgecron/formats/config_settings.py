@@ -16,12 +16,12 @@ from typing import Any
 from edgecron.base.errors import InvalidConfig, InvalidInput
 from edgecron.base.paths import ServerUrl, read_location, resolve_path
 from edgecron.base.units import parse_size
+from edgecron.base.value_texts import read_choice, read_count, read_duration_ms
 from edgecron.base.values import NamedTuple
 from edgecron.base.zones import check_zone
 from edgecron.formats.config_keys import ACTIONS, read_keys
 from edgecron.formats.document_tables import value_text
 from edgecron.formats.option_texts import read_list, read_option
-from edgecron.formats.value_texts import read_choice, read_count, read_duration_ms
 from edgecron.model.choices import Alert, OnLost, OnShutdown
 from edgecron.model.engine import check_label
 from edgecron.model.options import DEFAULTABLE, LISTS, NONE, Option, OptionType, Part

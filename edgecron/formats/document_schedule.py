@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from edgecron.base.checks import check_name, suggest
 from edgecron.base.errors import InvalidInput
+from edgecron.base.value_texts import read_time
 from edgecron.base.values import dataclass, field, replace
 from edgecron.base.zones import check_zone
 from edgecron.formats import option_texts as values
 from edgecron.formats.document_tables import JOBS, LOCAL, SWITCHED, TRIGGERS, Problem, Wanted
-from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import COMMAND_QUEUE, GLOBAL_SCOPE, JobKind
 from edgecron.model.engine import find_program
 from edgecron.model.job import Job

@@ -1,4 +1,4 @@
-"""Read the texts of a schedule's options, of command lines and documents; see `value_texts`.
+"""Read the texts of a schedule's options, of command lines and documents; see `base.value_texts`.
 
 `what` is the option's name as the person wrote it: `--max-late`, or `max_late`.
 """
@@ -21,6 +21,15 @@ from edgecron.base.errors import (
     UsageError,
 )
 from edgecron.base.units import format_duration_ms, format_instant, parse_duration_ms
+from edgecron.base.value_texts import (
+    OWN_PREFIX,
+    example,
+    hint_for_word,
+    read_choice,
+    read_count,
+    read_duration_ms,
+    read_time,
+)
 from edgecron.base.window_texts import (
     HOLIDAYS,
     is_calendar,
@@ -29,15 +38,6 @@ from edgecron.base.window_texts import (
     parse_window,
     source_of,
     split_once_in,
-)
-from edgecron.formats.value_texts import (
-    OWN_PREFIX,
-    example,
-    hint_for_word,
-    read_choice,
-    read_count,
-    read_duration_ms,
-    read_time,
 )
 from edgecron.model.choices import GLOBAL_SCOPE, JobKind, Priority
 from edgecron.model.conditions import check_needs, parse_condition
@@ -462,3 +462,8 @@ def _scope(value: Any, what: str) -> tuple[str, str] | None:
         return str(value[0]), str(value[1])
     check_type(what, value, str, expected="a scope", hint=f"such as {what}='device:plc3'")
     return read_scope(value, what=what)
+
+
+def read_run_number(text: str, *, what: str = "RUN") -> int:
+    """Read the number of a run. Raises UsageError."""
+    return read_count(text, what=what, most=2**63 - 1, hint="list the runs: edgecron history")

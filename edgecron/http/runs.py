@@ -12,11 +12,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import DatabaseBusy, DatabaseUnusable, InvalidInput
+from edgecron.base.value_texts import read_time
 from edgecron.base.zones import load_zone
 from edgecron.client.metrics import exposition, stats_objects
 from edgecron.client.record_forms import chunk_fields
 from edgecron.client.why import answer_now, answer_object, answer_run, answer_time, say_run
-from edgecron.formats.value_texts import read_time
 from edgecron.http.client_threads import need_database
 from edgecron.http.messages import Answer, ApiRequest, json_answer
 from edgecron.http.schedules import next_page, paged, shown_fires, shown_runs, zone_of

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 
 from edgecron.base.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Unreadable
 from edgecron.base.units import parse_instant
+from edgecron.base.value_texts import read_time
 from edgecron.base.values import replace
 from edgecron.base.zones import check_zone
 from edgecron.client.plain_forms import INSTANT, Shape
@@ -31,7 +32,6 @@ from edgecron.formats.document_tables import (
     schedule_table,
 )
 from edgecron.formats.option_texts import read_run_options
-from edgecron.formats.value_texts import read_time
 from edgecron.http.document_schema import (
     DEFAULT_ZONE,
     DOCUMENT,

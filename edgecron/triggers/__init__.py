@@ -2,7 +2,6 @@
 
 gate           what a cron text can say, and its values when it is written
 grammar        every trigger text; parse_trigger, cron, every, at; the stored form
-walltime       times as people write them, in a zone
 base           what every trigger answers; the triggers of one schedule as one
 kinds          calendar times with the gap and fold rule; every, at, on boot, on demand,
                after; once in a window, when conditions hold
@@ -14,6 +13,7 @@ words          a trigger in plain words, and what a clock change does to it
 
 from __future__ import annotations
 
+from edgecron.base.value_texts import parse_when
 from edgecron.triggers.base import Trigger, TriggerKind, Triggers, combine
 from edgecron.triggers.grammar import (
     at,
@@ -34,7 +34,6 @@ from edgecron.triggers.kinds import (
     EveryTrigger,
     OnceInTrigger,
 )
-from edgecron.triggers.walltime import parse_when
 from edgecron.triggers.words import ClockChange, clock_change_notes, describe, describe_briefly
 
 __all__ = [

@@ -14,9 +14,6 @@ from edgecron.base.tzif import History
 from edgecron.base.units import from_ms, to_ms
 from edgecron.base.zones import LOCAL, local_history
 
-# Instants that a datetime can hold in any zone. No plan time lies outside them.
-EARLIEST_MS = -62_135_510_400_000  # 0001-01-02T00:00:00Z
-LATEST_MS = 253_402_128_000_000  # 9999-12-30T00:00:00Z
 _MOST_LOOKUPS = 30_000  # of one trigger's times in another, at 15 us each
 
 

@@ -11,15 +11,18 @@ from functools import lru_cache
 from edgecron.base.checks import check_aware, check_name, check_type, suggest
 from edgecron.base.errors import SENSELESS, EdgecronError, InvalidTrigger, UnknownTimezone
 from edgecron.base.units import (
+    EARLIEST_MS,
+    LATEST_MS,
     MAX_DURATION_MS,
     find_meant_duration,
     format_duration_ms,
     parse_duration_ms,
     to_ms,
 )
+from edgecron.base.value_texts import LATEST_WRITTEN_MS, parse_local, parse_when
 from edgecron.base.window_texts import split_once_in
 from edgecron.base.zones import check_zone
-from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
+from edgecron.triggers.base import Trigger, TriggerKind
 from edgecron.triggers.fields import fields_from_json
 from edgecron.triggers.gate import expand, gate
 from edgecron.triggers.kinds import (
@@ -33,7 +36,6 @@ from edgecron.triggers.kinds import (
     EveryTrigger,
     make_once_in,
 )
-from edgecron.triggers.walltime import LATEST_WRITTEN_MS, parse_local, parse_when
 
 MAX_LENGTH = 256
 # Two words, of which the first begins no other trigger, and is no field of a cron text.

@@ -10,11 +10,11 @@ from functools import cached_property, lru_cache
 from edgecron.base.checks import check_name
 from edgecron.base.errors import InvalidTrigger
 from edgecron.base.tzif import DAY_S, History, Spans
-from edgecron.base.units import format_ms, from_ms
+from edgecron.base.units import EARLIEST_MS, LATEST_MS, format_ms, from_ms
 from edgecron.base.values import dataclass
 from edgecron.base.window_texts import Window, parse_window, split_once_in
 from edgecron.base.zones import LOCAL, local_history, trigger_spans, zone_history
-from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger, TriggerKind
+from edgecron.triggers.base import Trigger, TriggerKind
 from edgecron.triggers.fields import CronFields, DayRule
 from edgecron.triggers.gate import gate
 

@@ -7,11 +7,11 @@ from datetime import datetime
 from itertools import pairwise
 
 from edgecron.base.tzif import DAY_S, Spans
-from edgecron.base.units import format_ms
+from edgecron.base.units import EARLIEST_MS, LATEST_MS, format_ms
 from edgecron.base.units import from_ms as to_datetime
 from edgecron.base.values import NamedTuple
 from edgecron.base.zones import LOCAL, trigger_spans, trigger_zone_name
-from edgecron.triggers.base import EARLIEST_MS, LATEST_MS, Trigger
+from edgecron.triggers.base import Trigger
 from edgecron.triggers.fields import CronFields
 from edgecron.triggers.kinds import (
     AfterEndTrigger,

@@ -11,9 +11,9 @@ from threading import Event
 from typing import Any, TypeVar
 
 from edgecron.base.errors import EdgecronError, InvalidInput, NotFound
+from edgecron.base.value_texts import read_time
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
-from edgecron.formats.value_texts import read_time
 from edgecron.model.choices import Status
 from edgecron.model.run import Execution
 from edgecron.tui.actions import (

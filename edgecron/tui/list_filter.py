@@ -184,8 +184,8 @@ class FilterLine(Horizontal):
 
     def _apply(self, text: str) -> None:
         # Loaded when needed: the first paint needs neither filters nor times.
+        from edgecron.base.value_texts import parse_when
         from edgecron.model.filters import parse_filter
-        from edgecron.triggers.walltime import parse_when
 
         def read_time(words: str) -> datetime:
             now = self.app.now()

@@ -19,8 +19,8 @@ from edgecron.base.units import (
     parse_instant,
     parse_size,
 )
+from edgecron.base.value_texts import parse_when
 from edgecron.triggers import parse_trigger
-from edgecron.triggers.walltime import parse_when
 from tests.support.forms import tried
 
 OFTEN = settings(derandomize=True, database=None, deadline=None, max_examples=tried(100, 400))
