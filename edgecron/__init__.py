@@ -3,7 +3,7 @@
 The package has fourteen rooms on eight floors. A module imports from its own room and from rooms
 on lower floors, never from a room on its own floor or above. `tests/test_house.py` checks this map.
 
-    1  base        errors, clock, zones, paths, files, input checks, durations and sizes as text
+    1  base        errors, clock, zones, paths, files, input checks, values as people write them
     2  model       schedules, runs, policies and conditions as frozen values; the table of options
     2  triggers    a time rule as text, its compiled form, `next_after(instant)`
     3  planning    pure decisions: next fire, misfire, overlap, retry, backfill, retention
