@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.cli.completion import CommandGrammar, read_grammar
-from edgecron.cli.topics import TOPICS, read_topic
+from edgecron.cli.help_ import TOPICS, read_topic
 from tests.bench.__main__ import BENCHES, PEERS
 from tests.simulation.judging import TABLE
 from tests.support.examples import Example, code_of, python_of

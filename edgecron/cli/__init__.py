@@ -97,8 +97,11 @@ def _run(session: Session, argv: list[str]) -> int:
     except SystemExit:
         return 0  # Help or version was shown.
     if module is None:
-        from edgecron.cli.help_ import show_help  # All topics: only if help is asked for.
+        # All topics: only if help is asked for or needed.
+        from edgecron.cli.help_ import refuse_command, show_help
 
+        if args.unknown is not None:
+            refuse_command(args.unknown)
         return show_help(session, args.words)
     if getattr(module, "LIVES_LONG", False):
         gc.enable()

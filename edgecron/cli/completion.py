@@ -239,7 +239,7 @@ def _complete(cli: Session, words: Sequence[str]) -> Iterator[str]:
     elif line.command is None:
         yield from _begun({**summaries, "help": "explain a command or a topic"}, current)
     elif line.command == "help" and not line.arguments:
-        from edgecron.cli.topics import TOPICS  # It reads TOML: 5 ms that other words don't need.
+        from edgecron.cli.help_ import TOPICS  # It reads TOML: 5 ms that other words don't need.
 
         yield from _begun({**summaries, **TOPICS}, current)
     elif line.command in COMMANDS:

@@ -1,13 +1,22 @@
-"""Help: the overview, the help of a command or topic, and the manual page."""
+"""Help: the overview, the help of a command or topic, and the manual page.
+
+A topic is a longer text on one subject: `topics/NAME.md`, and a line of topics.toml.
+`tests/test_examples.py` runs all code that topics show; the word after a fence says how: console,
+sh, toml, python, crontab.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
+from typing import NoReturn
 
 from edgecron import __built__, __version__
+from edgecron.base.checks import suggest
 from edgecron.base.errors import EdgecronError, UsageError
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS, EXIT_CODES, GLOBALS, USAGE
@@ -15,7 +24,6 @@ from edgecron.cli.files import fill_text, read_text
 from edgecron.cli.output import CANT_MOVE, terminal_columns
 from edgecron.cli.parser import global_parser, parser_of
 from edgecron.cli.session import Session
-from edgecron.cli.topics import TOPIC_GROUPS, TOPICS, format_topic, read_topic
 from edgecron.formats.config_files import example_text
 
 _EVERYDAY = "texts/everyday.txt"
@@ -30,6 +38,18 @@ _MAN_WIDTH = 76
 _MAN_ESCAPES = str.maketrans(
     {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti", '"': r"\(dq"}
 )
+_TABLE: dict[str, dict[str, list[str]]] = tomllib.loads(read_text("topics/topics.toml"))
+TOPIC_GROUPS = {
+    group: {name: summary for name, (summary, _) in topics.items()}
+    for group, topics in _TABLE.items()
+}
+TOPICS = {name: summary for group in TOPIC_GROUPS.values() for name, summary in group.items()}
+OTHER_TOPICS = {
+    word: name
+    for topics in _TABLE.values()
+    for name, (_, words) in topics.items()
+    for word in words.split()
+}
 
 
 class _Entry(NamedTuple):
@@ -59,9 +79,7 @@ def show_help(cli: Session, words: list[str]) -> int:
         return 0
     entry = next((entry for entry in _entries() if entry.name == named[0]), None)
     if entry is None:
-        from edgecron.cli.suggestions import refuse_help  # Only for errors.
-
-        refuse_help(named[0], global_options=GLOBALS)
+        _refuse_subject(named[0])
     text = _text(cli, entry, shows_all=_ALL in words)
     if cli.is_json or _NO_PAGER in words or not _has_paged(cli, text):
         _put(cli, entry, text)
@@ -184,3 +202,83 @@ def _man_escaped(text: str) -> str:
 def _man_guarded(line: str) -> str:
     """Return the line so that roff does not read it as a request."""
     return rf"\&{line}" if line.startswith(".") else line
+
+
+def read_topic(name: str) -> str:
+    """Return the Markdown of a topic."""
+    return read_text(f"topics/{name}.md")
+
+
+_WIDEST = 96  # columns of prose: longer lines are hard to read
+_FENCE = re.compile(r"^```.*\n((?:.*\n)*?)```$", re.MULTILINE)
+# Bold is readable on dark and on light terminals: manual pages mark names and headings by it, too.
+_STYLES = {
+    "markdown.table.border": "none",
+    **dict.fromkeys(
+        ("markdown.h1", "markdown.h2", "markdown.h3", "markdown.table.header", "markdown.code"),
+        "bold",
+    ),
+}
+
+
+def format_topic(markdown: str, *, width: int, is_colored: bool) -> str:
+    """Format a topic for a screen; code keeps its lines, whatever the width."""
+    # Only for topics: these load as long as all the rest of the command line.
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.theme import Theme
+
+    console = Console(
+        width=max(min(width, _WIDEST), 1),
+        force_terminal=is_colored,
+        color_system="standard" if is_colored else None,
+        theme=Theme(_STYLES),
+        legacy_windows=False,
+        _environ={},
+    )
+    blocks = []
+    for number, part in enumerate(_FENCE.split(markdown)):
+        if number % 2:
+            blocks.append("\n".join(f"    {line}".rstrip() for line in part.splitlines()))
+            continue
+        with console.capture() as shown:
+            console.print(Markdown(part, hyperlinks=False))
+        lines = [line.rstrip() for line in shown.get().splitlines()]
+        blocks.append("\n".join(lines).strip("\n"))
+    text = "\n\n".join(block for block in blocks if block)
+    return re.sub(r"\n{3,}", "\n\n", text).lstrip()  # The first heading is centred.
+
+
+# Commands that replace or remove things, and how alike a word must be to mean one of them.
+_RISKY, _RISKY_ALIKE = ("prune", "restore", "rm", "self"), 0.85
+
+
+def refuse_command(command: str) -> NoReturn:
+    """Raise UsageError for an unknown command, with the command that was probably meant."""
+    from edgecron.cli.suggestions import OTHER_WORDS, find_habit, refuse_option  # Only for errors.
+
+    if command[:1] == "-":
+        refuse_option(command, GLOBALS, prog="edgecron")
+    close = OTHER_WORDS.get(command) or _suggest_command(command)
+    hint = f"did you mean {close!r}?" if close else "see: edgecron --help"
+    if command in TOPICS:
+        hint = f"see: edgecron help {command}"
+    raise UsageError(f"unknown command {command!r}", hint=find_habit("", command) or hint)
+
+
+def _suggest_command(word: str) -> str | None:
+    """Return the command that was probably meant; a risky one only if it surely was."""
+    harmless = [command for command in COMMANDS if command not in _RISKY]
+    return suggest(word, _RISKY, cutoff=_RISKY_ALIKE) or suggest(word, harmless)
+
+
+def _refuse_subject(word: str) -> NoReturn:
+    """Raise UsageError for an unknown subject of help, with the probable one."""
+    from edgecron.cli.suggestions import OTHER_WORDS, refuse_option  # Only for errors.
+
+    if word[:1] == "-":
+        refuse_option(word, (*GLOBALS, "--man"), prog="edgecron help")
+    other = OTHER_TOPICS.get(word) or OTHER_WORDS.get(word)
+    close = other or suggest(word, [*COMMANDS, *TOPICS])
+    hint = f"did you mean {close!r}?" if close else "see: edgecron help"
+    raise UsageError(f"unknown command or topic {word!r}", hint=hint)

@@ -251,8 +251,9 @@ def parse(
 ) -> tuple[ModuleType | type[Any] | None, argparse.Namespace]:
     """Return the module of the command and its arguments; global options go to the session.
 
-    For help the module is None and the arguments have `words`, what help is asked for. The words
-    after `--` are `args.argv`; None if there is no `--`.
+    For help the module is None and the arguments have `words`, what help is asked for. For an
+    unknown command they have the word as `unknown`. The words after `--` are `args.argv`; None if
+    there is no `--`.
     """
     before, after = _split(argv)
     # Set this first: errors in the other options must come as JSON, too.
@@ -265,14 +266,12 @@ def parse(
         rest = [_default_command(session)]
     command = rest[0]
     if command in ("-h", "--help", "help"):
-        return None, argparse.Namespace(words=rest[1:])
+        return None, argparse.Namespace(words=rest[1:], unknown=None)
     if command in ("-V", "--version"):
         _show_version()
     if command not in COMMANDS:
-        from edgecron.cli.suggestions import refuse_command  # Only for errors.
-
         _refuse_option_before_command(rest)
-        refuse_command(command, global_options=GLOBALS)
+        return None, argparse.Namespace(words=[], unknown=command)
     session.command_name = command
     refuse_unused(command, given)
     if command != "run":

@@ -1,4 +1,4 @@
-"""Suggest what a wrong command line was meant to be. Only errors load this module."""
+"""Suggest what wrong words of a command line were meant to be. Only errors load this module."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from typing import NoReturn
 from edgecron.base.checks import suggest
 from edgecron.base.errors import UsageError
 from edgecron.base.window_texts import split_once_in
-from edgecron.cli.commands import COMMANDS
 from edgecron.cli.files import read_text
-from edgecron.cli.topics import OTHER_TOPICS, TOPICS
 from edgecron.formats.option_texts import is_words
 from edgecron.model.options import OPTIONS, OptionType
 
@@ -28,11 +26,9 @@ _OTHER_OPTIONS = {
 _HABITS = _WORDS["habits"]
 _CLOCK = re.compile(r"\d{1,2}:\d\d\S*", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|[a-z]+", re.ASCII | re.IGNORECASE)
-# Commands that replace or remove things, and how alike a word must be to mean one of them.
-_RISKY, _RISKY_ALIKE = ("prune", "restore", "rm", "self"), 0.85
 
 
-def _habit(prog: str, word: str) -> str | None:
+def find_habit(prog: str, word: str) -> str | None:
     """Return what to write instead of a usual word of other programs; None for other words."""
     return _HABITS.get(f"{prog} {word}".removeprefix("edgecron").strip())
 
@@ -42,7 +38,7 @@ def hint_for_stray(unknown: list[str], argv: list[str], *, prog: str, has_job: b
 
     `has_job`: the command takes the times and the job of a schedule.
     """
-    hint = _split_hint(unknown[0], argv) or _habit(prog, argv[0])
+    hint = _split_hint(unknown[0], argv) or find_habit(prog, argv[0])
     return _stray_hint(unknown, argv) if hint is None and has_job else hint
 
 
@@ -103,7 +99,7 @@ def refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:
     if meant == "--cron" and name in _MACROS:
         meant = f"--cron @{name}"
     hint = f"did you mean {meant}?" if meant else f"see: {prog} --help"
-    habit = _habit(prog, word.partition("=")[0])
+    habit = find_habit(prog, word.partition("=")[0])
     raise UsageError(f"unknown option {word!r}", hint=habit or hint)
 
 
@@ -116,32 +112,5 @@ def refuse_action(command: str, word: str, actions: Iterable[str]) -> NoReturn:
         hint = f"did you mean edgecron {command} {close}?"
     raise UsageError(
         f"{word!r} is unknown, expected {', '.join(known[:-1])} or {known[-1]}",
-        hint=_habit(command, word) or hint,
+        hint=find_habit(command, word) or hint,
     )
-
-
-def refuse_command(command: str, *, global_options: Iterable[str]) -> NoReturn:
-    """Raise UsageError for an unknown command, with the command that was probably meant."""
-    if command[:1] == "-":
-        refuse_option(command, global_options, prog="edgecron")
-    close = OTHER_WORDS.get(command) or _suggest_command(command)
-    hint = f"did you mean {close!r}?" if close else "see: edgecron --help"
-    if command in TOPICS:
-        hint = f"see: edgecron help {command}"
-    raise UsageError(f"unknown command {command!r}", hint=_habit("", command) or hint)
-
-
-def _suggest_command(word: str) -> str | None:
-    """Return the command that was probably meant; a risky one only if it surely was."""
-    harmless = [command for command in COMMANDS if command not in _RISKY]
-    return suggest(word, _RISKY, cutoff=_RISKY_ALIKE) or suggest(word, harmless)
-
-
-def refuse_help(word: str, *, global_options: Iterable[str]) -> NoReturn:
-    """Raise UsageError for an unknown subject of help, with the probable one."""
-    if word[:1] == "-":
-        refuse_option(word, (*global_options, "--man"), prog="edgecron help")
-    other = OTHER_TOPICS.get(word) or OTHER_WORDS.get(word)
-    close = other or suggest(word, [*COMMANDS, *TOPICS])
-    hint = f"did you mean {close!r}?" if close else "see: edgecron help"
-    raise UsageError(f"unknown command or topic {word!r}", hint=hint)

@@ -26,8 +26,8 @@ try:
 
     from edgecron import __version__
     from edgecron.cli.commands import COMMANDS
+    from edgecron.cli.help_ import TOPIC_GROUPS, TOPICS, read_topic
     from edgecron.cli.parser import parser_of
-    from edgecron.cli.topics import TOPIC_GROUPS, TOPICS, read_topic
     from edgecron.http.app import opener_of
     from edgecron.http.client_threads import ChangeWatch
     from edgecron.http.openapi import describe

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from edgecron.cli.commands import COMMANDS
+from edgecron.cli.help_ import OTHER_TOPICS, TOPICS, format_topic, read_topic
 from edgecron.cli.suggestions import OTHER_WORDS
-from edgecron.cli.topics import OTHER_TOPICS, TOPICS, format_topic, read_topic
 from edgecron.views.phrases import display_width
 from tests.support.cli import Edgecron
 from tests.support.examples import code_of

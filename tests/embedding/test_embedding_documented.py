@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 from edgecron import Entry, EventStream, Job, Run, RunContext, Scheduler, Subscription
-from edgecron.cli.topics import TOPICS, read_topic
+from edgecron.cli.help_ import TOPICS, read_topic
 from edgecron.embedding import declarations
 from edgecron.embedding.declared_options import COMMAND_OPTION_NAMES
 from edgecron.embedding.enqueuing import CALL_OPTIONS

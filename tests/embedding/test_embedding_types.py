@@ -14,7 +14,7 @@ import pytest
 
 import edgecron
 from edgecron.base import errors
-from edgecron.cli.topics import TOPICS, read_topic
+from edgecron.cli.help_ import TOPICS, read_topic
 from edgecron.http.openapi import ANSWERS
 from edgecron.model.run import Execution
 from tests.support.examples import code_of, python_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.cli.topics import read_topic
+from edgecron.cli.help_ import read_topic
 
 ROOT = Path(__file__).parents[2]
 _PART = re.compile(r"^# SHOWN: (\S+)\n(.*?)^# SHOWN: end$", re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from edgecron.base.errors import InvalidDocument
-from edgecron.cli.topics import read_topic
+from edgecron.cli.help_ import read_topic
 from edgecron.formats.document import BUILT_IN, built_in, read_document
 from edgecron.formats.document_tables import Document, spec_table
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgecron.cli.commands import COMMANDS
-from edgecron.cli.topics import TOPICS
+from edgecron.cli.help_ import TOPICS
 from edgecron.model.options import OPTIONS
 from tests.support.sharing import made_once
 

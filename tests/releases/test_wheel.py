@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import edgecron
-from edgecron.cli.topics import TOPICS
+from edgecron.cli.help_ import TOPICS
 from edgecron.store.sqlite.migrate import SCRIPTS
 from tests.support.releasing import ROOT, build, tracked
 

@@ -14,7 +14,7 @@ import pytest
 
 from edgecron.base.errors import DatabaseFull, DatabaseUnusable
 from edgecron.base.units import from_ms
-from edgecron.cli.topics import read_topic
+from edgecron.cli.help_ import read_topic
 from edgecron.model.choices import Cause, Overlap
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.next_fire import Fire, next_fire
