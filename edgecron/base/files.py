@@ -1,4 +1,4 @@
-"""Read and write files safely.
+"""Read and write files safely, those that people name and those of this package.
 
 `find_weakness` names what lets another user change a file that root reads. The file must belong to
 root, be a regular file with one link, and not be writable by group or others, as cronie requires
@@ -15,20 +15,30 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from edgecron.base.errors import InvalidInput, NotSupported, os_words
-from edgecron.base.paths import is_root, resolve_path
+from edgecron.base.errors import (
+    EdgecronError,
+    InvalidInput,
+    NotFound,
+    NotSupported,
+    os_words,
+)
+from edgecron.base.paths import hint_for_missing, is_root, list_command, resolve_path
 from edgecron.base.values import NamedTuple
 
 ROOT_UID = 0
 ROOT_ALONE = frozenset({ROOT_UID})
 _MOST_LINKS = 40  # the limit of the kernel
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+STDIN = "-"  # in the place of a file
+_PLACE = re.compile(r"@([a-z_]+)@")
 
 
 class Weakness(NamedTuple):
@@ -119,7 +129,7 @@ def _judge_links(path: Path, status: os.stat_result) -> Weakness | None:
     return None
 
 
-def _quoted(path: Path) -> str:
+def _quoted(path: Path | str) -> str:
     from shlex import quote  # Rarely needed, and engines import this module.
 
     return quote(str(path))
@@ -401,3 +411,71 @@ def check_token(content: bytes, *, what: str) -> str:
             hint=f"make one: {MAKE}",
         )
     return token
+
+
+def read_file(file: str, *, most_bytes: int) -> bytes:
+    """Read a file or stdin, up to `most_bytes` and one byte more.
+
+    Raises NotFound or InvalidInput.
+    """
+    if file == STDIN:
+        return sys.stdin.buffer.read(most_bytes + 1)
+    try:
+        with open(file, "rb") as content:
+            return content.read(most_bytes + 1)
+    except FileNotFoundError:
+        raise NotFound(f"file {file!r} does not exist", hint=hint_for_missing(file)) from None
+    except IsADirectoryError:
+        raise InvalidInput(
+            f"{file!r} is a folder, expected a file",
+            hint=f"see its files: {list_command(Path(file))}",
+        ) from None
+    except (OSError, ValueError) as error:
+        is_refused = isinstance(error, PermissionError)
+        raise InvalidInput(
+            f"file {file!r} can't be read: {os_words(error, is_named=True)}",
+            hint=f"see its owner and mode: ls -l {_quoted(file)}" if is_refused else None,
+        ) from None
+
+
+def write_file(file: str, parts: Iterable[bytes], *, mode: int | None = None) -> None:
+    """Write a file atomically. Raises InvalidInput.
+
+    Without a mode, an existing file keeps its mode and a new file is private. Something other than
+    a regular file, such as /dev/stdout, is written into. Root is refused a path that another user
+    could redirect.
+    """
+    try:
+        write_whole(Path(file).absolute(), parts, mode=mode)
+    except EdgecronError:
+        raise  # From the parts; some of these errors are ValueErrors, too.
+    except (OSError, ValueError) as error:
+        words, hint = os_words(error, is_named=True), None
+        folder = os.path.dirname(file)
+        if isinstance(error, FileNotFoundError) and folder and not os.path.lexists(folder):
+            words, hint = "its folder does not exist", f"mkdir -p {_quoted(folder)}"
+        elif os.path.isdir(file):
+            words, hint = "it is a folder", f"name a file in it, such as {_quoted(file)}/NAME"
+        elif isinstance(error, PermissionError):
+            hint = f"see its owner and mode: ls -ld {_quoted(folder or '.')} {_quoted(file)}"
+        raise InvalidInput(f"file {file!r} can't be written: {words}", hint=hint) from None
+
+
+def package_text(name: str) -> str:
+    """Return the text of a file of this package, such as `cli/topics/cron.md`."""
+    # `importlib.resources` takes four megabytes, and longer to load than all the rest.
+    assert __spec__ is not None
+    loader: Any = __spec__.loader
+    content: bytes = loader.get_data(os.path.join(os.path.dirname(os.path.dirname(__file__)), name))
+    return content.decode("utf-8")
+
+
+def fill_text(name: str, /, **values: str | None) -> str:
+    """Return a `package_text` with each `@key@` replaced by its value.
+
+    If the value of a key is None, lines with this key are skipped.
+    """
+    missing = {key for key, value in values.items() if value is None}
+    lines = package_text(name).splitlines(keepends=True)
+    kept = [line for line in lines if missing.isdisjoint(_PLACE.findall(line))]
+    return _PLACE.sub(lambda place: values[place[1]] or "", "".join(kept))

@@ -11,7 +11,7 @@ the second paragraph. Optional: `USAGE`, if arguments have alternatives;
     output.py               data, words, questions, tables and colours; broken streams
     help_.py                help, and the manual page; topics/: longer texts
     suggestions.py          hints for typos, and for words of other programs
-    files.py                files in and out; texts/: longer texts, units, scripts, words
+    texts/                  longer texts, units, scripts, words of other programs
     schedule_arguments.py   options of add and edit
     plans.py                changes of a document
     run_output.py           output of runs; run_waiting.py: run --wait

@@ -30,8 +30,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidDocument, UsageError
+from edgecron.base.files import STDIN, read_file
 from edgecron.cli.add import warn_of_jitter, warn_of_missing, warn_of_windows
-from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.parser import Parser
 from edgecron.cli.plans import (
     MOST_TOLD,

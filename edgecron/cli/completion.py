@@ -20,11 +20,11 @@ from enum import StrEnum
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import EdgecronError, UsageError
+from edgecron.base.files import package_text
 from edgecron.base.paths import ServerUrl
 from edgecron.base.values import NamedTuple
 from edgecron.base.zones import zone_names
 from edgecron.cli.commands import COMMANDS
-from edgecron.cli.files import read_text
 from edgecron.cli.parser import GLOBAL_OPTIONS, Parser, parser_of
 from edgecron.cli.session import Session
 from edgecron.model.choices import Status
@@ -197,7 +197,7 @@ def run(cli: Session, args: argparse.Namespace) -> int:
             f"shell is {args.shell!r}, expected bash, zsh or fish",
             hint=f"for example: edgecron completion {suggest(args.shell, _SHELLS) or _SHELLS[0]}",
         )
-    script = read_text(f"texts/completion.{args.shell}").removesuffix("\n")
+    script = package_text(f"cli/texts/completion.{args.shell}").removesuffix("\n")
     if cli.is_json:
         cli.put_json([{"shell": args.shell, "script": script}])
     else:

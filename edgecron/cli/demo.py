@@ -21,11 +21,11 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 from edgecron.base.errors import UsageError
+from edgecron.base.files import package_text
 from edgecron.base.paths import state_dir
 from edgecron.base.value_texts import read_count
 from edgecron.cli.engine_hosting import open_host, stop_on_signals
 from edgecron.cli.event_lines import Line, readable
-from edgecron.cli.files import read_text
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.client import Client
@@ -146,7 +146,7 @@ def _sum_up(cli: Session, client: Client) -> None:
         f"\n{count_words(total, 'run')}, each recorded with its output;"
         " skipped runs are recorded, too."
     )
-    cli.put(read_text("texts/demo.txt").removesuffix("\n"))
+    cli.put(package_text("cli/texts/demo.txt").removesuffix("\n"))
 
 
 def _sample(client: Client, name: str) -> str:

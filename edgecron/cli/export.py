@@ -18,8 +18,8 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import UsageError
+from edgecron.base.files import write_file
 from edgecron.base.paths import user_name
-from edgecron.cli.files import write_file
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.document_tables import schedule_table, write_document

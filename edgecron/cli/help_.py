@@ -18,15 +18,15 @@ from typing import NoReturn
 from edgecron import __built__, __version__
 from edgecron.base.checks import suggest
 from edgecron.base.errors import EdgecronError, UsageError
+from edgecron.base.files import fill_text, package_text
 from edgecron.base.values import NamedTuple
 from edgecron.cli.commands import COMMANDS, EXIT_CODES, GLOBALS, USAGE
-from edgecron.cli.files import fill_text, read_text
 from edgecron.cli.output import CANT_MOVE, terminal_columns
 from edgecron.cli.parser import global_parser, parser_of
 from edgecron.cli.session import Session
 from edgecron.formats.config_files import example_text
 
-_EVERYDAY = "texts/everyday.txt"
+_EVERYDAY = "cli/texts/everyday.txt"
 _MAN = "--man"
 _NO_PAGER = "--no-pager"
 _ALL = "--all"  # advanced options, too
@@ -38,7 +38,7 @@ _MAN_WIDTH = 76
 _MAN_ESCAPES = str.maketrans(
     {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti", '"': r"\(dq"}
 )
-_TABLE: dict[str, dict[str, list[str]]] = tomllib.loads(read_text("topics/topics.toml"))
+_TABLE: dict[str, dict[str, list[str]]] = tomllib.loads(package_text("cli/topics/topics.toml"))
 TOPIC_GROUPS = {
     group: {name: summary for name, (summary, _) in topics.items()}
     for group, topics in _TABLE.items()
@@ -134,7 +134,7 @@ def _text(cli: Session, entry: _Entry, *, shows_all: bool) -> str:
 
 def _overview() -> str:
     lines = ["edgecron: cron that you can see, trust and embed", ""]
-    lines += [f"  {line}" for line in read_text(_EVERYDAY).splitlines()]
+    lines += [f"  {line}" for line in package_text(_EVERYDAY).splitlines()]
     lines += ["", f"usage: {USAGE}"]
     group = None
     for name, command in COMMANDS.items():
@@ -167,7 +167,7 @@ def manual_page() -> str:
     topics = ((name, f"{summary}.") for name, summary in TOPICS.items())
     parts: dict[str, Iterable[str]] = {
         "usage": _man_lines(USAGE),
-        "examples": _man_verbatim(read_text(_EVERYDAY)),
+        "examples": _man_verbatim(package_text(_EVERYDAY)),
         "options": _man_verbatim(global_parser(width=_MAN_WIDTH).format_help()),
         "commands": commands,
         "settings": _man_verbatim(example_text()),
@@ -175,7 +175,7 @@ def manual_page() -> str:
         "exit_codes": _man_items((str(code), meaning) for code, meaning in EXIT_CODES.items()),
     }
     filled = {name: "\n".join(lines) for name, lines in parts.items()}
-    page = fill_text("edgecron.1", date=__built__, version=__version__, **filled)
+    page = fill_text("cli/texts/edgecron.1", date=__built__, version=__version__, **filled)
     return page.removesuffix("\n")
 
 
@@ -206,7 +206,7 @@ def _man_guarded(line: str) -> str:
 
 def read_topic(name: str) -> str:
     """Return the Markdown of a topic."""
-    return read_text(f"topics/{name}.md")
+    return package_text(f"cli/topics/{name}.md")
 
 
 _WIDEST = 96  # columns of prose: longer lines are hard to read

@@ -32,11 +32,10 @@ from shlex import quote
 from typing import NoReturn
 
 from edgecron.base.errors import InvalidCrontab, InvalidInput, UsageError
-from edgecron.base.files import write_whole
+from edgecron.base.files import STDIN, read_file, write_whole
 from edgecron.base.paths import is_user, user_name
 from edgecron.base.values import NamedTuple, replace
 from edgecron.cli.apply import need_consent
-from edgecron.cli.files import STDIN, read_file
 from edgecron.cli.parser import Parser
 from edgecron.cli.plans import put_changes, say_undo
 from edgecron.cli.session import Session

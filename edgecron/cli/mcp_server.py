@@ -32,7 +32,7 @@ from mcp.types import Tool as ToolWords
 
 import edgecron
 from edgecron.base.errors import EdgecronError, InvalidInput, NotSupported
-from edgecron.cli.files import read_text
+from edgecron.base.files import package_text
 from edgecron.cli.mcp_calls import (
     MOST_OUTPUT,
     OUTPUT_LINES,
@@ -138,7 +138,7 @@ def server_of(
         "edgecron",
         version=edgecron.__version__,
         title="edgecron",
-        instructions=" ".join(read_text("texts/assistants.txt").split())
+        instructions=" ".join(package_text("cli/texts/assistants.txt").split())
         + ("" if may_change else _READ_ONLY),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -271,7 +271,7 @@ _STATUSES: Shape = {
 }  # fmt: skip
 _STREAM: Shape = {"type": "string", "enum": ["stdout", "stderr"], "description": "one of them only"}
 
-_TEXTS: dict[str, dict[str, str]] = tomllib.loads(read_text("texts/tools.toml"))
+_TEXTS: dict[str, dict[str, str]] = tomllib.loads(package_text("cli/texts/tools.toml"))
 
 
 def _tool(

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 
 from edgecron.base.errors import EdgecronError
+from edgecron.base.files import package_text
 from edgecron.base.safetext import clean
 from edgecron.cli import run
-from edgecron.cli.files import read_text
 from edgecron.cli.session import Session
 from edgecron.model.choices import Status
 from edgecron.model.listing import RunChoice
@@ -91,7 +91,7 @@ class PlainDashboard:
             case [word, *_] if word in _LEAVING:
                 return False
             case ["help"]:
-                self._cli.put(read_text("texts/plain.txt").removesuffix("\n"))
+                self._cli.put(package_text("cli/texts/plain.txt").removesuffix("\n"))
             case ["help", "commands"]:
                 self._do(["help", "--no-pager"])
             case ["help", *rest]:

@@ -12,8 +12,7 @@ from typing import Any
 
 from edgecron.base.clock import SystemClock
 from edgecron.base.errors import EdgecronError, InvalidDocument, InvalidInput
-from edgecron.base.files import find_weakness, is_checked
-from edgecron.cli.files import read_file
+from edgecron.base.files import find_weakness, is_checked, read_file
 from edgecron.cli.plans import problem_words
 from edgecron.cli.session import Session
 from edgecron.client.protocol import Client

@@ -13,8 +13,8 @@ from enum import StrEnum
 from pathlib import PurePath, PurePosixPath
 
 from edgecron.base.errors import InvalidInput
+from edgecron.base.files import fill_text
 from edgecron.base.values import dataclass, sha256
-from edgecron.cli.files import fill_text
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
@@ -150,7 +150,7 @@ def systemd_unit(service: Service) -> str:
     has_state = is_system and _database_folder(service) == _STATE
     return marked(
         fill_text(
-            "systemd.service",
+            "cli/texts/systemd.service",
             name=f" ({service.name})" if service.name else "",
             edit=f"{systemctl_words(service)} edit {service.id}",
             exec=exec_line(service.words()),
@@ -166,10 +166,10 @@ def strict_drop_in(service: Service) -> str:
     database = _database_folder(service)
     is_system = service.scope is Scope.SYSTEM
     allow = ",\n# such as ReadWritePaths=/backup" if is_system else ""
-    text = fill_text("systemd-strict.conf", allow=allow)
+    text = fill_text("cli/texts/systemd-strict.conf", allow=allow)
     if is_system:
         # '-': the folder can be missing. The state folder is always made and writable.
-        text += fill_text("systemd-strict-root.conf", writable=quoted(f"-{database}"))
+        text += fill_text("cli/texts/systemd-strict-root.conf", writable=quoted(f"-{database}"))
     return marked(text)
 
 
@@ -233,9 +233,9 @@ def openrc_script(service: Service) -> str:
         )
     # Quoted twice: a shell of OpenRC reads it once more.
     words = shlex.quote(shlex.join(args))
-    return fill_text("openrc.sh", id=service.id, program=program, args=words)
+    return fill_text("cli/texts/openrc.sh", id=service.id, program=program, args=words)
 
 
 def procd_script(service: Service) -> str:
     """Write a script for OpenWrt."""
-    return fill_text("procd.sh", id=service.id, words=shlex.join(service.words()))
+    return fill_text("cli/texts/procd.sh", id=service.id, words=shlex.join(service.words()))

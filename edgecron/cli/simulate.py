@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidDocument
+from edgecron.base.files import read_file
 from edgecron.base.units import format_instant
 from edgecron.base.value_texts import read_time
 from edgecron.cli.apply import planner
-from edgecron.cli.files import read_file
 from edgecron.cli.parser import Parser
 from edgecron.cli.plans import say_problems
 from edgecron.cli.session import Session

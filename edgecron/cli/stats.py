@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgecron.base.clock import ServerTime, SystemClock
 from edgecron.base.errors import NotSupported, UsageError
+from edgecron.base.files import write_file
 from edgecron.base.value_texts import read_past
 from edgecron.base.values import replace
-from edgecron.cli.files import write_file
 from edgecron.cli.list_ import add_page_arguments, read_limit, say_more
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session, connector_to

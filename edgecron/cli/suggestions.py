@@ -11,14 +11,14 @@ from typing import NoReturn
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import UsageError
+from edgecron.base.files import package_text
 from edgecron.base.window_texts import split_once_in
-from edgecron.cli.files import read_text
 from edgecron.formats.option_texts import is_words
 from edgecron.model.options import OPTIONS, OptionType
 
 _ALIKE = 0.75  # of two options without their dashes: jsn is json, time is not timeout
 _MACROS = ("hourly", "daily", "weekly", "monthly", "yearly")  # of cron texts
-_WORDS: dict[str, dict[str, str]] = tomllib.loads(read_text("texts/words.toml"))
+_WORDS: dict[str, dict[str, str]] = tomllib.loads(package_text("cli/texts/words.toml"))
 OTHER_WORDS = {word: name for name, words in _WORDS["commands"].items() for word in words.split()}
 _OTHER_OPTIONS = {
     word: options.split() for words, options in _WORDS["options"].items() for word in words.split()

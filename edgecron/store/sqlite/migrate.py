@@ -7,15 +7,14 @@ have run it. To change the schema, add a script and change `schema.sql` too.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 import apsw
 
 from edgecron.base.errors import DatabaseUnusable
+from edgecron.base.files import package_text
 from edgecron.store.sql.rows import SPEC_COLUMNS
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.database_file import APPLICATION_ID
@@ -228,8 +227,4 @@ def _refused(database: Database, why: str) -> DatabaseUnusable:
 
 
 def read_sql(*path: str) -> str:
-    # `importlib.resources` would cost four megabytes.
-    assert __spec__ is not None
-    loader: Any = __spec__.loader
-    content: bytes = loader.get_data(os.path.join(os.path.dirname(__file__), *path))
-    return content.decode("utf-8")
+    return package_text("/".join(("store/sqlite", *path)))
