@@ -1,4 +1,4 @@
-"""Why a text is not JSON is said in plain words, with the place, and without Python's terms."""
+"""JSON that came from outside is read as every other reader would, or its fault is explained."""
 
 from __future__ import annotations
 
@@ -58,3 +58,27 @@ def test_the_example_of_a_key_has_no_quotes_of_the_shell() -> None:
 def test_too_many_levels_are_named(levels: int) -> None:
     with pytest.raises(InvalidInput, match="payload is more than 500 levels deep"):
         check_json("[" * levels + "]" * levels, what="payload")
+
+
+def test_json_is_read() -> None:
+    assert read_json('{"name": "ü", "at": [1, 2.5, null]}'.encode()) == {
+        "name": "ü",
+        "at": [1, 2.5, None],
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"a": 1, "a": 2}', "a key is given twice in one object"),
+        (b'[{"b": {"a": 1, "a": 1}}]', "a key is given twice in one object"),
+        (b"[NaN]", "NaN is not a JSON value"),
+        (b"-Infinity", "-Infinity is not a JSON value"),
+        (b"", "Expecting value"),
+        (b'"\xff"', "can't decode byte"),
+        ('{"a": 1}'.encode("utf-16"), "can't decode byte"),
+    ],
+)
+def test_what_readers_differ_in_is_refused(content: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read_json(content)
