@@ -72,7 +72,9 @@ class FilterLine(Horizontal):
         if not self.children:
             self.mount(
                 TextLine([(" / ", "accent")], classes="sign"),
-                LineInput(compact=True, select_on_focus=False),
+                LineInput(
+                    placeholder=self._source.filter_example, compact=True, select_on_focus=False
+                ),
                 TextLine(classes="said"),
                 TextLine(classes="problem"),
             )

@@ -96,6 +96,7 @@ class Source(ABC):
     keys: Sequence[int] = ()
     is_whole: bool = True
     filter: Filter | None = None
+    filter_example: str = ""
 
     @property
     def count(self) -> int:

@@ -75,6 +75,7 @@ class RunSource(DatabaseSource["_Found"]):
     """
 
     topic = "runs"
+    filter_example = "letters of a name, or status:failed took:>5m since:yesterday"
     sorts = tuple(RunSort)
     sorted_by = SORTED_BY
     descending = frozenset({RunSort.RUN, RunSort.DURATION, RunSort.STARTED})

@@ -76,6 +76,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
     """The source of schedules: all ids in order, and the lines near the visible ones."""
 
     topic = "schedules"
+    filter_example = "letters of a name, or status:failed state:paused due:03 command:rsync"
     sorts = tuple(SORTS)
     sorted_by: Mapping[int, SortBy] = SORTED_BY
     descending = frozenset({SortBy.LAST, SortBy.RUNS})

@@ -154,6 +154,7 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
     """The source of upcoming runs."""
 
     topic = "upcoming"
+    filter_example = "letters of a name, or due:03 command:rsync"
     sorts = tuple(SORTS)
     sorted_by = SORTED_BY
 

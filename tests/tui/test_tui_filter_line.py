@@ -92,6 +92,23 @@ def test_the_line_below_the_runs_names_those_that_can_not_be_read(
     watch(story, client.path, clock)
 
 
+@pytest.mark.parametrize("key", ["0", "1", "2", "3"])
+def test_an_empty_filter_shows_an_example_that_its_list_knows(
+    client: Client, clock: FakeClock, key: str
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press(key, "slash")
+        (shown,) = (line for line in seen.lines() if "letters of a name, or " in line)
+        example = shown.partition(", or ")[2]
+        await seen.press("escape")
+        await filtered(seen, example)
+        assert example in seen.text()
+        assert "no effect" not in seen.text()
+        assert "✗" not in seen.text().partition(example)[2].splitlines()[1]
+
+    watch(story, client.path, clock)
+
+
 def test_enter_keeps_a_filter_and_escape_clears_it(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await filtered(seen, "state:paused")
