@@ -192,7 +192,9 @@ class TimelineSource(ScheduleSource):
         )
         end = None if lane is None else timeline.expected_end(lane)
         if end is not None:
-            coming = (f"until {end.astimezone(self.zone):%H:%M}", "busy")
+            is_over = end < now
+            word, style = ("past", "warn") if is_over else ("until", "busy")
+            coming = (f"{word} {end.astimezone(self.zone):%H:%M}", style)
         return Line(
             key=found.id,
             cells=(

@@ -164,6 +164,17 @@ def test_the_chosen_run_stays_chosen_while_time_passes_and_the_width_changes(sce
     look_at(scene, story, size=(160, 48))
 
 
+def test_a_run_that_takes_longer_than_usual_is_not_promised_to_end(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        assert "until 14:53" in seen.text()
+        scene.clock.advance_ms(30 * 60_000)  # type: ignore[attr-defined]
+        await seen.press("r")
+        await seen.until(lambda: "past 14:53" in seen.text())
+        assert "until 14:53" not in seen.text()
+
+    look_at(scene, story, size=(120, 36))
+
+
 def test_a_click_on_a_lane_chooses_the_run(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("0")
