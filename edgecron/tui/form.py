@@ -301,6 +301,7 @@ class ScheduleForm(QueryScreen[str | None]):
             keys.insert(2, ("← →", "choose", ""))
         elif isinstance(self.focused, FieldLines):
             keys.insert(2, ("⏎", "new line", ""))
+            keys.append(("^u", "clear the line", ""))
         parts = [
             ((key, f"accent@{action}" if action else "accent"), (f" {name}", f"dim@{action}"))
             for key, name, action in keys

@@ -177,7 +177,8 @@ def saved_words(saved: Saved, *, zone: tzinfo, now: datetime, undo_key: str) -> 
     if saved.is_new:
         return f"added {schedule.name}; {when}{undo}"
     if saved.changed:
-        return f"changed {schedule.name}: {', '.join(saved.changed)}; {when}{undo}"
+        fields = dict.fromkeys(field_of(key) or key for key in saved.changed)
+        return f"changed {schedule.name}: {', '.join(fields)}; {when}{undo}"
     return f"nothing changed in schedule {schedule.name}"
 
 

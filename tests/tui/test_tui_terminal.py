@@ -385,7 +385,50 @@ def test_keys_zoom_the_timeline(environment: dict[str, str]) -> None:
         read_until(outer, None)
 
 
+def test_filtered_schedules_are_paused_together_until_a_weekday(
+    environment: dict[str, str],
+) -> None:
+    database = Path(environment["EDGECRON_DB"])
+    with Client(database) as client:
+        client.add(make_spec("backup-photos", "0 3 * * *"))
+        client.add(make_spec("report", "0 3 * * *"))
+    with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
+        read_until(outer, "report")
+        os.write(outer, b"/backup\r")
+        read_until(outer, "2 matches")
+        os.write(outer, b"*")
+        read_until(outer, "pause", after="2 marked")
+        os.write(outer, b"p")
+        read_until(outer, "backup, backup-photos")
+        os.write(outer, b"monday")
+        read_until(outer, "until Mon")
+        os.write(outer, b"\r")
+        read_until(outer, "paused 2 schedules; z undoes it")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+    with Client(database) as client:
+        until = {one.name: one.paused_until for one in client.schedules()}
+        assert until["backup"] is not None
+        assert until["backup"].weekday() == 0
+        assert until["backup-photos"] == until["backup"]
+        assert until["report"] is None
+
+
+def test_the_screen_of_a_schedule_says_why_it_did_not_run(environment: dict[str, str]) -> None:
+    with Client(Path(environment["EDGECRON_DB"])) as client:
+        client.run_now(_SHOWN)
+        client.run_now(_SHOWN)
+    with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
+        read_until(outer, _SHOWN)
+        os.write(outer, b"\r")
+        read_until(outer, "still", after="not run")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+
 def test_the_form_changes_a_schedule(environment: dict[str, str]) -> None:
+    database = Path(environment["EDGECRON_DB"])
     with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
         read_until(outer, _SHOWN)
         os.write(outer, b"e")
@@ -394,12 +437,16 @@ def test_the_form_changes_a_schedule(environment: dict[str, str]) -> None:
         os.write(outer, b"\x15every 2hx\x7f")
         read_until(outer, "in 2h")
         os.write(outer, b"\x13")
-        read_until(outer, "z undoes it")
+        read_until(outer, "changed backup: when; ")
+        with Client(database) as client:
+            assert client.schedule(_SHOWN).spec.triggers == ("every 2h",)
+        os.write(outer, b"z")
+        read_until(outer, "undid the edit of backup")
         os.write(outer, b"q")
         read_until(outer, None)
 
-    with Client(Path(environment["EDGECRON_DB"])) as client:
-        assert client.schedule(_SHOWN).spec.triggers == ("every 2h",)
+    with Client(database) as client:
+        assert client.schedule(_SHOWN).spec.triggers == ("every 1h",)
 
 
 def test_a_key_shows_what_waits_for_a_schedule(environment: dict[str, str]) -> None:
@@ -409,6 +456,18 @@ def test_a_key_shows_what_waits_for_a_schedule(environment: dict[str, str]) -> N
         read_until(outer, "verify")
         os.write(outer, b"w")
         read_until(outer, "after it fails")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+
+def test_a_removal_names_the_schedules_that_depend_on_it(environment: dict[str, str]) -> None:
+    with Client(Path(environment["EDGECRON_DB"])) as client:
+        client.add(make_spec("verify", f"after {_SHOWN}"))
+    with on_terminal(environment) as outer:
+        read_until(outer, "verify")
+        os.write(outer, b"d")
+        read_until(outer, "will not run again: verify")
+        os.write(outer, b"n")
         os.write(outer, b"q")
         read_until(outer, None)
 
