@@ -49,8 +49,10 @@ class UsageError(InvalidInput):
 class InvalidOptions(UsageError):
     """Several wrong options of one command line; `errors` has an error for each."""
 
-    def __init__(self, errors: Sequence[InvalidInput]) -> None:
-        super().__init__("; ".join(error.message for error in errors))
+    def __init__(
+        self, message: str, *, hint: str | None = None, errors: Sequence[InvalidInput] = ()
+    ) -> None:
+        super().__init__(message, hint=hint)
         self.errors = tuple(errors)
 
     @property
@@ -81,7 +83,8 @@ class Problems:
     def refuse(self) -> None:
         """Raise the error that was noted; InvalidOptions if there are several."""
         if len(self._errors) > 1:
-            raise InvalidOptions(self._errors)
+            words = "; ".join(error.message for error in self._errors)
+            raise InvalidOptions(words, errors=self._errors)
         for error in self._errors:
             raise error
 
