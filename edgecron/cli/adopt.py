@@ -199,10 +199,10 @@ def _say_more(cli: Session, found: MachineTimeline, jobs: list[TimedJob], root: 
 class AdoptCommand:
     """Move schedules of cron and systemd to edgecron.
 
-        edgecron scan                   see what this machine runs
-        edgecron adopt logrotate        move one of them
-        edgecron adopt --undo logrotate give it back
-        edgecron adopt                  list what was moved
+        edgecron scan                     see what this machine runs
+        edgecron adopt logrotate          move one of them
+        edgecron adopt --undo logrotate   give it back
+        edgecron adopt                    list what was moved
 
     edgecron makes a paused schedule, disables the original, and then lets the schedule run. A
     crontab line becomes a comment, a script of run-parts gets another name, and a timer is

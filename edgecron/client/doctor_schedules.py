@@ -62,7 +62,7 @@ def check_notices(client: Client, *, command: Callable[[str], str]) -> list[Find
         warning(
             "notices",
             f"rule {rule} could not send its last notice: {error}",
-            hint=f"mend its channel, then try: {command(f'notify test {rule}')}",
+            hint=f"correct its channel, then try: {command(f'notify test {rule}')}",
         )
         for rule, error in find_broken_rules(client.store)
     ]

@@ -47,7 +47,11 @@ def fault_of(text: str) -> Fault:
         ("env = {", "lacks a comma or its closing }", "put a comma between two pairs"),
         ('env = { A = "x"', "lacks a comma or its closing }", "put a comma between two pairs"),
         ('env = { A = "x", }', "a comma stands before }", "remove this comma"),
-        ("[schedules.b", "a heading has no closing ]", "write it as [schedules.NAME]"),
+        (
+            "[schedules.b",
+            "a heading has no closing ]",
+            "write it as [schedules.NAME], in a configuration",
+        ),
         ("[schedules.b c]", "a name that needs quotes", "write it as [schedules.NAME]"),
         ("[schedules.ä]", "a name that needs quotes", "write it as [schedules.NAME]"),
         ("[schedules.b]]", "more text follows after a heading", "begin a new line after it"),
