@@ -289,7 +289,7 @@ _FAULTS: tuple[tuple[str, str, str, str | None], ...] = (
     (
         *("^Expected ']'|^Invalid initial character", r"^\s*\["),
         "a heading has no closing ], or a name that needs quotes",
-        "write it as [schedules.NAME], in a configuration as [notify.NAME]; NAME has a-z, 0-9, - and _",
+        "write [schedules.NAME], in a configuration [notify.NAME], the name of a-z, 0-9, - and _",
     ),
     ("^Invalid statement", "", "a line begins with neither a key nor a heading", None),
 )
