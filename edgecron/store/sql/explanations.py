@@ -77,13 +77,14 @@ def _is_group_full(database: Connection, group: str) -> bool:
 
 
 def _find_active(database: Connection, schedule_id: int, *, limit: int) -> list[Execution]:
-    """The active runs of a schedule, in the order in which they continue."""
+    """The first active runs of a schedule, in the order in which they continue."""
+    # To sort whole rows takes three times as long: there can be 100,000.
     rows = database.rows(
-        f"""SELECT {COLUMNS}
-            FROM executions AS e INDEXED BY executions_active
-            CROSS JOIN schedules AS s ON s.id = e.schedule_id
-            WHERE e.schedule_id = :id AND e.status IN ('queued', 'running')
-            ORDER BY e.status != 'running', e.priority DESC, e.due_at, e.id LIMIT :limit""",
+        f"""SELECT {COLUMNS} {FROM} WHERE e.id IN (
+                SELECT id FROM executions INDEXED BY executions_active
+                WHERE schedule_id = :id AND status IN ('queued', 'running')
+                ORDER BY status != 'running', priority DESC, due_at, id LIMIT :limit)
+            ORDER BY e.status != 'running', e.priority DESC, e.due_at, e.id""",
         {"id": schedule_id, "limit": limit},
     )
     return [execution_of(row) for row in rows]
