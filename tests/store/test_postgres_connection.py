@@ -398,11 +398,16 @@ def test_behind_a_pooler_a_connection_needs_no_session(
         with psycopg.connect(url) as foreign:
             assert foreign.execute("SHOW search_path").fetchall() == [('"$user", public',)]
             assert foreign.execute("SELECT * FROM pg_prepared_statements").fetchall() == []
+        assert store.row("SHOW jit") == ("off",)
         listening = Listening(store, hears_all=True)
         assert listening.arm() == []
         assert listening.poll_ms is not None
         store.close()
         other.close()
+
+
+def test_the_server_compiles_no_statement(store: PostgresStore) -> None:
+    assert store.row("SHOW jit") == ("off",)
 
 
 def test_an_edit_by_a_psql_that_does_not_search_our_schema(url: str, store: PostgresStore) -> None:
