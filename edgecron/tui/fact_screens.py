@@ -25,6 +25,7 @@ _NOTICE_STYLES = {
     NoticeStatus.HELD: "warn",
     NoticeStatus.GIVEN_UP: "bad",
 }
+_NO_NOTICES = "no notices yet: a rule [notify.NAME] sends them; see edgecron help alerts"
 _NOTICE_COLUMNS = (
     Column("TIME", 12, 12),
     Column("EVENT", 14, 25, share=1),
@@ -107,7 +108,7 @@ class NoticeScreen(FactsScreen):
 
     def make_list(self) -> LineView:
         self._source = _NoticeSource(zone=self.app.zone)
-        return LineView(self._source, _NOTICE_COLUMNS, id="notices", empty="no notices yet")
+        return LineView(self._source, _NOTICE_COLUMNS, id="notices", empty=_NO_NOTICES)
 
     def begin(self) -> None:
         self.show_title("notices")
@@ -133,7 +134,7 @@ class NoticeScreen(FactsScreen):
     def rows(self) -> list[Row]:
         notices = self._source.rows
         if not notices:
-            return [Fact("", "a rule [notify.NAME] sends notices: edgecron help alerts", "dim")]
+            return []
         one = notices[min(self.query_one(LineView).cursor, len(notices) - 1)]
         return notice_rows(one, zone=self.app.zone, now=self.app.now())
 
@@ -219,7 +220,9 @@ class EngineScreen(FactsScreen):
 
     def make_list(self) -> LineView:
         self._source = _EngineSource(zone=self.app.zone)
-        return LineView(self._source, _ENGINE_COLUMNS, id="engines", empty="no engine is running")
+        here = f"{key} here, or " if (key := self.app.engine_key) else ""
+        empty = f"no engine is running: start one by {here}edgecron daemon"
+        return LineView(self._source, _ENGINE_COLUMNS, id="engines", empty=empty)
 
     def begin(self) -> None:
         self.show_title("engines and machines")
@@ -253,6 +256,6 @@ class EngineScreen(FactsScreen):
     def rows(self) -> list[Row]:
         states = self._source.states
         if not states:
-            return [Fact("", "start one: edgecron daemon", "dim")]
+            return []
         one = states[min(self.query_one(LineView).cursor, len(states) - 1)]
         return engine_rows(one, zone=self.app.zone, now=self.app.now())

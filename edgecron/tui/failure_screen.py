@@ -34,6 +34,7 @@ PAGE = 500  # failed runs that are read at a time
 FIRST_READ = 10 * PAGE  # older ones are read when the cursor reaches the last line
 _FAILED = (Status.FAILED, Status.INTERRUPTED)
 _FACTS, _WIDE_FACTS = 10, 14  # rows of the facts below and beside the list, the last one blank
+_NO_FAILURES = "no failures: a failed run is listed here until you acknowledge it"
 _MOST_LISTED = 12  # schedules in a question
 _MOST_LINE = 200  # letters of a line of output
 _NUMBER = re.compile(r"\d+")
@@ -181,7 +182,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
 
     def make_list(self) -> LineView:
         self._source = _FailureSource(zone=self.app.zone)
-        return LineView(self._source, _COLUMNS, id="failures", empty="no failures")
+        return LineView(self._source, _COLUMNS, id="failures", empty=_NO_FAILURES)
 
     def compose_below(self) -> Sequence[Widget]:
         return (OutputTail(),)
@@ -287,7 +288,7 @@ class FailureScreen(FactsScreen, ActionScreen[None]):
     def rows(self) -> list[Row]:
         group = self._current()
         if group is None:
-            return [Fact("", "a failed run is listed here until you acknowledge it", "dim")]
+            return []
         run, zone = group.newest, self.app.zone
         rows: list[Row] = [Title(clean(run.schedule)), Fact("error", group.words, "bad")]
         if self._printed[0] == run.id and self._printed[1]:

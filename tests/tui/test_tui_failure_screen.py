@@ -129,6 +129,7 @@ def test_a_key_acknowledges_and_another_dashboard_knows_it(scene: Scene, client:
         assert len(read_failures(client).groups) == count - 1
         await seen.press("*", "a", "y")
         assert "no failures are open" in seen.text()
+        assert "a failed run is listed here until you acknowledge it" in seen.lines()[2]
         await seen.press("a")
         assert seen.told() == "no failure to acknowledge"
 
