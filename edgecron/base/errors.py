@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 _T = TypeVar("_T")
+_U = TypeVar("_U")
 
 
 class EdgecronError(Exception):
@@ -72,7 +73,7 @@ class Problems:
     def note(self, error: InvalidInput) -> None:
         self._errors.append(error)
 
-    def read(self, read: Callable[[], _T], otherwise: _T) -> _T:
+    def read(self, read: Callable[[], _T], otherwise: _U) -> _T | _U:
         """Return what `read` returns; if it raises an error, note it and return `otherwise`."""
         try:
             return read()

@@ -138,7 +138,9 @@ def test_times_of_another_zone_have_its_mark_and_a_second_name_is_no_other_zone(
     zones = {"plain": None, "named": "UTC", "local": "local", "far": "Asia/Tokyo"}
     path = new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms())
     with Client(path, clock=clock) as client:
-        client.add_all(make_spec(name, "0 9 * * *", timezone=zones[name]) for name in zones)
+        client.add_all(
+            [make_spec(name, "0 9 * * *", timezone=zone) for name, zone in zones.items()]
+        )
 
     async def story(seen: Seen) -> None:
         await seen.press("1")
