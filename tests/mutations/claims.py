@@ -162,8 +162,8 @@ ALL: tuple[Mutation, ...] = (
                 function="Claimer.claimant",
                 old="return",
                 new=(
-                    "from edgecron.store.sqlite.connection import Database\n"
-                    "    Database.on_granted = staticmethod(lambda granted: "
+                    "from edgecron.store.sql.connection import OwnConnection\n"
+                    "    OwnConnection.on_granted = staticmethod(lambda granted: "
                     "self._runners.start(self._complete(ClaimBatch(granted=granted), "
                     "self.claimant())))\n"
                     "    return"
