@@ -9,6 +9,7 @@ ends the demo early.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -17,6 +18,8 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
+from shutil import which
 from tempfile import TemporaryDirectory
 from types import FrameType
 
@@ -146,7 +149,12 @@ def _sum_up(cli: Session, client: Client) -> None:
         f"\n{count_words(total, 'run')}, each recorded with its output;"
         " skipped runs are recorded, too."
     )
-    cli.put(package_text("cli/texts/demo.txt").removesuffix("\n"))
+    text = package_text("cli/texts/demo.txt").removesuffix("\n")
+    folder, name = os.path.split(os.path.abspath(sys.argv[0]))
+    # In a virtual environment, a newcomer called the program by its path.
+    if name == "edgecron" and which(name) is None:
+        text = text.replace("yourself:", f"yourself:\n  export PATH={quote(folder)}:$PATH", 1)
+    cli.put(text)
 
 
 def _sample(client: Client, name: str) -> str:

@@ -251,6 +251,22 @@ def test_the_demo_shows_runs_and_leaves_nothing(start: Start, environment: dict[
     assert not os.path.exists(environment["EDGECRON_DB"])
 
 
+def test_the_demo_says_how_a_shell_finds_a_program_that_was_called_by_its_path(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    program = tmp_path / "bin" / "edgecron"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nfrom edgecron.__main__ import main\nmain()\n")
+    program.chmod(0o755)
+
+    def shown(path: str) -> str:
+        called = [program, "demo", "--seconds", "1"]
+        return subprocess.check_output(called, env={**environment, "PATH": path}, text=True)
+
+    assert f"\n  export PATH={program.parent}:$PATH\n" in shown(f"{tmp_path}")
+    assert "export PATH" not in shown(f"{program.parent}")
+
+
 def test_the_demo_leaves_nothing_on_ctrl_c(start: Start, environment: dict[str, str]) -> None:
     demo = start("demo", "--seconds", "600")
     read_until(demo, "success")
