@@ -26,6 +26,7 @@ _BLOCKED_WORDS = (
     "a path is blocked if the schedule above is paused, broken or gone, or if a success that"
     " another one needs is missing"
 )
+_NONE = "no other schedule"
 _MOST = 200  # schedules that are read
 _MOST_DEEP = 20
 _STOPPED = (ScheduleState.PAUSED, ScheduleState.BROKEN, ScheduleState.VANISHED)
@@ -38,7 +39,7 @@ _NO_SUCCESS = {
 _COLUMNS = (
     Column("SCHEDULE", 20, 24, share=2),
     Column("RUNS", 18, 24, share=1),
-    Column("LAST", 8, 14, drop=1),
+    Column("LAST", 13, 14, drop=1),
     Column("BLOCKED", 20, 24, share=2),
 )
 
@@ -182,16 +183,16 @@ class _GraphSource(Source):
     """The lines of both trees; headings and the schedule itself are lines, too."""
 
     def __init__(self) -> None:
-        self.nodes: Sequence[Node | str] = ()
+        self.nodes: Sequence[Node | tuple[str, str]] = ()
         self.now: datetime | None = None
 
     def show(self, graph: Graph, *, now: datetime) -> None:
         """Show these trees."""
         self.now = now
         self.nodes = [
-            "it waits for" if graph.upstream else "it waits for no other schedule",
+            ("it waits for", "" if graph.upstream else _NONE),
             *graph.upstream,
-            "these wait for it" if graph.downstream else "no other schedule waits for it",
+            ("waiting for it", "" if graph.downstream else _NONE),
             *graph.downstream,
         ]
         self.keys = list(range(len(self.nodes)))
@@ -200,8 +201,9 @@ class _GraphSource(Source):
         node, now = self.nodes[index], self.now
         if now is None:
             return None
-        if isinstance(node, str):
-            return Line(index, (((clean(node), "bold"),), (), (), ()))
+        if not isinstance(node, Node):
+            words, note = node
+            return Line(index, (((words, "bold"),), ((note, "dim"),), (), ()))
         return Line(index, (_name_spans(node, now), *_other_cells(node, now)))
 
 

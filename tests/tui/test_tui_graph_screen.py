@@ -125,3 +125,15 @@ def test_the_graph_looks_as_it_was_drawn_and_opens_a_schedule(
         assert isinstance(seen.app.screen, HomeScreen)
 
     watch(story, client.path, clock, size=(80, 24))
+
+
+@pytest.mark.parametrize(("keys", "heading"), [("jj", "it waits for"), ("", "waiting for it")])
+def test_a_schedule_at_an_end_of_the_graph_is_said_to_be_there(
+    client: Client, clock: FakeClock, keys: str, heading: str
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press(*keys, "w")
+        (line,) = (line for line in seen.lines() if heading in line)
+        assert line.split(heading)[1].strip() == "no other schedule"
+
+    watch(story, client.path, clock, size=(80, 24))
