@@ -37,7 +37,8 @@ def main() -> None:
 def _refuse_borrowed_rights() -> None:
     """End if the program is set-user-id: any caller could run anything."""
     if (os.getuid(), os.getgid()) != (os.geteuid(), os.getegid()):
-        sys.exit("edgecron: is not to run with another's rights; take them off: chmod ug-s FILE")
+        sys.stderr.write("error: edgecron runs with the rights of its file's owner or group\n")
+        sys.exit("hint: remove this from the file that you started: chmod ug-s FILE")
 
 
 def _show_crash(

@@ -454,7 +454,7 @@ def _put(cli: Session, facts: dict[str, Any]) -> None:
         words = (
             "yes: it runs from boot on"
             if facts["linger"]
-            else ("no: it runs while you are logged in; to change that: loginctl enable-linger")
+            else ("no: a service ends when you log out; to change that: loginctl enable-linger")
         )
         line("linger", words)
     if facts["program"]:

@@ -146,4 +146,7 @@ def test_who_makes_it_set_user_id_all_the_same_gets_nothing_of_it() -> None:
     )
 
     assert (said.returncode, said.stdout) == (1, "")
-    assert "is not to run with another's rights; take them off: chmod ug-s FILE" in said.stderr
+    assert said.stderr == (
+        "error: edgecron runs with the rights of its file's owner or group\n"
+        "hint: remove this from the file that you started: chmod ug-s FILE\n"
+    )
