@@ -350,12 +350,13 @@ def priorities(database: Connection, queue: str) -> Iterator[int]:
     below = 2**62
     while True:
         row = database.row(
-            """SELECT max(priority) FROM executions
+            """SELECT priority FROM executions
                WHERE status = 'queued' AND queue = :queue AND waiting_for IS NULL
-                   AND priority < :below""",
+                   AND priority < :below
+               ORDER BY priority DESC LIMIT 1""",
             {"queue": queue, "below": below},
         )
-        if row is None or row[0] is None:
+        if row is None:
             return
         below = int(row[0])
         yield below
