@@ -140,7 +140,7 @@ def topic_page(name: str, summary: str, group: str) -> Page:
     text = read_topic(name)
     _, _, rest = text.partition("\n")
     # A topic's first line is its name and its summary.
-    heading = f"{summary[0].upper()}{summary[1:]}"
+    heading = summary if summary.startswith("edgecron") else f"{summary[0].upper()}{summary[1:]}"
     body = rendered(f"# {heading}\n{rest}")
     if group == MOVING:
         body += (
