@@ -343,12 +343,17 @@ class WeekView(TextLine):
         self._hour = 0  # since 1970, when it was counted
 
     def read(self) -> None:
-        """Count again, or note that the view is outdated if it is too early."""
-        if self._is_counting or self._query_screen.app.clock.monotonic_ms() < self._next_ms:
+        """Count again, or note that the view is outdated if it is hidden, or too early."""
+        is_early = self._query_screen.app.clock.monotonic_ms() < self._next_ms
+        if self._is_counting or is_early or not self.region:
             self._is_behind = True
             return
         self._is_counting, self._is_behind = True, False
         self.run_worker(self._count())
+
+    def on_show(self) -> None:
+        if self._heat is None or self.is_outdated:
+            self.read()
 
     @property
     def is_outdated(self) -> bool:

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgecron.planning.forecast import UpcomingFire
-from edgecron.tui.upcoming import SHADES, bar_lines, fold_repeats, shade, week_lines
+from edgecron.tui.upcoming import SHADES, WeekView, bar_lines, fold_repeats, shade, week_lines
 from edgecron.views.busy import WeekHeat
+from tests.support.scene import Scene
+from tests.tui.pilot import Seen, look_at
 
 NOW = datetime(2026, 11, 20, 8, 12, 34, tzinfo=UTC)
 ZONE = ZoneInfo("Europe/Berlin")
@@ -139,3 +141,15 @@ def test_the_legend_has_room_beside_the_hours(width: int, last: str) -> None:
     assert hours.split()[-1] == last
     assert legend == "░ 22 █ 24 /h "
     assert len(hours) + 1 + len(legend) <= width
+
+
+@pytest.mark.parametrize(("size", "keys"), [((80, 24), "2"), ((160, 48), "1")])
+def test_a_week_is_counted_when_it_is_shown(scene: Scene, size: tuple[int, int], keys: str) -> None:
+    async def story(seen: Seen) -> None:
+        week = seen.app.screen.query_one(WeekView)
+        assert not any(week.lines())
+        await seen.press(*keys)
+        await seen.until(lambda: any(week.lines()))
+        assert "Fri" in seen.text()
+
+    look_at(scene, story, size=size)
