@@ -81,6 +81,7 @@ class Machine:
         on: str = "any",
         catch_up: CatchUp = CatchUp.ONCE,
         needs: tuple[str, ...] = (),
+        max_runs: int | None = None,
     ) -> None:
         on_interrupt = OnInterrupt.RETRY if retries else OnInterrupt.LEAVE
         policies = Policies(
@@ -92,7 +93,7 @@ class Machine:
             needs=needs,
             needs_deadline_s=0,
         )
-        spec = a_spec(name, trigger, lasts_s=lasts_s, policies=policies)
+        spec = a_spec(name, trigger, lasts_s=lasts_s, policies=policies, max_runs=max_runs)
         now_ms = self.world.clock.now_ms()
         compiled = compile_spec(spec, seed=self.store.seed, made_at=from_ms(now_ms))
         retiming = Retiming(next=next_fire(compiled.timing, now_ms), decided_until_ms=now_ms)

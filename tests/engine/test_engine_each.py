@@ -59,6 +59,17 @@ def test_each_machine_runs_a_due_schedule_once(first: Machine, second: Machine) 
     assert len(first.world.bodies) == len(second.world.bodies) == 2
 
 
+def test_max_runs_counts_each_time_once_for_all_machines(first: Machine, second: Machine) -> None:
+    first.add("scan", "every 1h", on="each", max_runs=2)
+    after_s(first, 0)
+    after_s(second, 0)
+    for _ in range(4):
+        after_s(first, HOUR_S)
+        after_s(second, HOUR_S)
+
+    assert scopes(first) == ["first success"] * 2 + ["second success"] * 2
+
+
 def test_a_machine_that_comes_later_joins(first: Machine, url: str, tmp_path: Path) -> None:
     first.add("scan", "every 1h", on="each")
     after_s(first, HOUR_S)
