@@ -404,7 +404,7 @@ def _removal_dialog(removal: Removal) -> Dialog[bool]:
 
     return Lines(
         title,
-        [named_words(names, most=_MOST_NAMED), *words],
+        [named_words(sorted(names), most=_MOST_NAMED), *words],
         fields=[Field("how many")],
         check=check,
         yes="remove",

@@ -153,7 +153,7 @@ def names_words(names: Sequence[str]) -> str:
 
 def listed_words(names: Sequence[str]) -> str:
     """Return the names of the schedules that an action is for, as many as a dialog can list."""
-    return named_words(names, most=_MOST_LISTED)
+    return named_words(sorted(names), most=_MOST_LISTED)
 
 
 def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> NextRuns:

@@ -410,13 +410,14 @@ def test_no_run_of_several_starts_before_the_question_is_answered(
 def test_a_question_about_several_schedules_names_them(
     client: Client, clock: FakeClock, key: str
 ) -> None:
-    for name in ("backup", "report", "sync"):
+    client.add(make_spec("again", "0 2 * * *"))
+    for name in (*NAMES, "again"):
         client.run_now(name)
 
     async def story(seen: Seen) -> None:
         await seen.press("asterisk", key)
         assert isinstance(seen.app.screen, Dialog)
-        assert "backup, report, sync" in seen.text()
+        assert "again, backup, report" in seen.text(), "in the order of the list"
 
     watch(story, client.path, clock)
 
