@@ -88,8 +88,6 @@ class Firing:
             self._fill(hold)
             return
         begun_ms = self._clock.monotonic_ms()
-        if hold is Hold.NOTHING:
-            self._give_up_expired()
         advanced = self._fire_boot()
         if not self.rest_ms or not self._store.has_queued():
             advanced += self._fire_due(hold)
@@ -266,12 +264,6 @@ class Firing:
         claimant = self._claimer.claimant()
         batch = self._store.claim_queued(claimant=claimant, now_ms=self._clock.now_ms(), hold=hold)
         self._claimer.start(batch, claimant=claimant)
-
-    def _give_up_expired(self) -> None:
-        """Give up the runs whose deadlines have passed: overlap must not skip the next ones."""
-        queues = self._claimer.open_queues()
-        while self._store.has_expired(queues, now_ms=self._clock.now_ms()):
-            self._fill(Hold.NOTHING)
 
     def _fire_boot(self) -> int:
         """Fire `on boot` schedules once for this boot; how many were ours."""

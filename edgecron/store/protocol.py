@@ -173,9 +173,6 @@ class Store(Protocol):
     def has_priority_due(self, queues: tuple[str, ...], *, now_ms: int) -> bool:
         """Whether a schedule that is due has another priority than the normal one."""
 
-    def has_expired(self, queues: tuple[str, ...], *, now_ms: int) -> bool:
-        """Whether a run of these queues has waited for a condition until its deadline."""
-
     def find_boot_due(
         self,
         queues: tuple[str, ...],

@@ -159,7 +159,11 @@ ALL: tuple[Mutation, ...] = (
         name="expired-first",
         guard="a run whose deadline has passed is given up before the next one is due",
         proves=("15",),
-        edits=(Edit(function="Firing.fire", old="self._give_up_expired()", new="pass"),),
+        edits=(
+            Edit(
+                function="FireWriter._write_fire", old="self._give_up_late(key, spec)", new="pass"
+            ),
+        ),
         hunt=Hunt(
             tests=("tests/engine/test_engine_conditions.py",),
             says="test_a_run_that_is_given_up_does_not_hold_back_the_next_one",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgecron.model.choices import Overlap
+from edgecron.store.sql.queue import has_expired
 from edgecron.store.sql.statistics import count_by_cell, find_ended
 from edgecron.store.sqlite.store import SqliteStore
 from tests.store.store_bench import Bench
@@ -173,7 +174,7 @@ def test_waits_that_have_ended_are_found_without_reading_other_runs(
     with store.together():
         before = read_rows(store)
         for _ in range(12):  # After some times, the server keeps one plan for all values.
-            assert not store.has_expired(("command",), now_ms=bench.now)
+            assert not has_expired(store, ("command",), now_ms=bench.now)
         read = read_rows(store) - before
     store.close()
 

@@ -81,7 +81,6 @@ class Writes(Reads):
     wake_waiting = waiting_rows.wake_waiting
     note_wait = waiting_rows.note_wait
     has_queued = queue.has_queued
-    has_expired = queue.has_expired
     mark_broken = revisions.mark_broken
 
     # Active runs and their ends.
