@@ -51,6 +51,7 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.errors import UsageError
 from edgecron.base.files import read_token
 from edgecron.base.paths import Location, is_root
+from edgecron.base.service_manager import SOCKET, Watchdog, take_service_watchdog
 from edgecron.base.units import format_instant
 from edgecron.cli.engine_hosting import (
     LINGER_MS,
@@ -65,7 +66,6 @@ from edgecron.cli.parser import ADVANCED, Parser, add_http_argument
 from edgecron.cli.session import Session
 from edgecron.engine.events import Event, EventKind
 from edgecron.engine.presence import EngineSettings
-from edgecron.engine.watchdog import SOCKET, Watchdog, take_service_watchdog
 from edgecron.formats.config import retention_values
 from edgecron.model.choices import OnLost, OnShutdown
 from edgecron.model.engine import check_label

@@ -22,9 +22,9 @@ from edgecron.model.choices import OnShutdown
 if TYPE_CHECKING:
     from types import FrameType
 
+    from edgecron.base.service_manager import Watchdog
     from edgecron.engine.events import Report
     from edgecron.engine.loop import Loop
-    from edgecron.engine.watchdog import Watchdog
 
 
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -19,9 +19,9 @@ from weakref import WeakSet
 # `Scheduler` needs it on the engine's thread: it is loaded with this module instead.
 import edgecron.supervisor.callable_runner  # noqa: F401
 from edgecron.base.errors import Conflict, EdgecronError, SchemaTooNew
+from edgecron.base.service_manager import SOCKET, Watchdog, find_service_watchdog
 from edgecron.embedding.concurrency import engine_logger, wait_for_rest
 from edgecron.engine.host import EngineHost
-from edgecron.engine.watchdog import SOCKET, Watchdog, find_service_watchdog
 from edgecron.model.choices import OnShutdown
 
 if TYPE_CHECKING:

@@ -102,7 +102,7 @@ def process_part(
         command = (sys.executable, "-P", os.fspath(_CHILD), argv[1])
     elif command is None or not is_process:
         return None
-    from edgecron.engine.watchdog import take_manager
+    from edgecron.base.service_manager import take_manager
     from edgecron.supervisor.command_runner import Part
 
     path: list[object] = [*sys.path]

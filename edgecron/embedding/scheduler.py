@@ -28,13 +28,13 @@ from edgecron.planning.retention import Retention
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from edgecron.base.service_manager import Watchdog
     from edgecron.client.schedule_changes import ScheduleChanges
     from edgecron.embedding.events import Wanted
     from edgecron.embedding.job import Scheduled
     from edgecron.embedding.own_engine import OwnEngine
     from edgecron.engine.events import Event
     from edgecron.engine.host import EngineHost
-    from edgecron.engine.watchdog import Watchdog
     from edgecron.model.run import Claim, Execution
     from edgecron.supervisor.command_runner import Part
 

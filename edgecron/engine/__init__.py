@@ -8,6 +8,5 @@ recovery.py       take over from the dead     other_engines.py  who is alive, ad
 clock_watch.py    clocks and zones            retiming.py       correct stored times
 conditions.py     what waiting runs need, and active runs with --while
 presence.py       settings and own row        state_folder.py   locks and doorbells
-upkeep.py         progress, history, notices  watchdog.py       the service manager
-host.py           all that an engine needs
+upkeep.py         progress, history, notices  host.py           all that an engine needs
 """

@@ -16,6 +16,7 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseGone, DatabaseUnusable, EdgecronError, SchemaTooNew
 from edgecron.base.machine import WAKE_ALARM, KernelMachine
 from edgecron.base.paths import Location, ServerUrl, make_folders, state_dir
+from edgecron.base.service_manager import Watchdog
 from edgecron.base.values import NamedTuple, replace
 from edgecron.base.zones import local_history, one_local_zone
 from edgecron.engine.events import Report
@@ -32,7 +33,6 @@ from edgecron.engine.state_folder import (
     ring_engines,
 )
 from edgecron.engine.step import Engine, Hosting
-from edgecron.engine.watchdog import Watchdog
 from edgecron.model.engine import Offers
 from edgecron.model.run import Claim, Outcome
 from edgecron.store import open_store

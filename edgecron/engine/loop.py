@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseGone, DatabaseUnusable, SchemaTooNew, SupervisorUnavailable
+from edgecron.base.service_manager import NoWatchdog, Watchdog
 from edgecron.engine.events import EventKind
 from edgecron.engine.other_engines import DatabaseCopy
 from edgecron.engine.presence import EngineSettings
@@ -23,7 +24,6 @@ from edgecron.engine.sleep import (
 )
 from edgecron.engine.state_folder import NEWCOMER, EngineFiles
 from edgecron.engine.step import Engine
-from edgecron.engine.watchdog import NoWatchdog, Watchdog
 from edgecron.model.choices import OnShutdown
 
 GROUP_MS = 50  # ends that come within this time are recorded in one transaction

@@ -14,11 +14,11 @@ import pytest
 
 from edgecron.base.clock import Clock, ServerTime, SystemClock
 from edgecron.base.errors import DatabaseUnusable, SupervisorUnavailable
+from edgecron.base.service_manager import FindNext
 from edgecron.client import Client
 from edgecron.engine.events import EventKind
 from edgecron.engine.sleep import NapSleeper, TimerSleeper
 from edgecron.engine.state_folder import Doorbell, Doorbells, ring_engines
-from edgecron.engine.watchdog import FindNext
 from edgecron.model.choices import JobKind, OnShutdown, Status
 from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec

@@ -10,8 +10,8 @@ from typing import Any
 import apsw
 import pytest
 
+from edgecron.base.service_manager import FindNext, NoWatchdog
 from edgecron.engine.sleep import WalWatch
-from edgecron.engine.watchdog import FindNext, NoWatchdog
 from edgecron.model.options import Policies
 from edgecron.store.sql.rows import SPEC_COLUMNS
 from tests.support.engines import Place

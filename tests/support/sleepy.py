@@ -7,12 +7,12 @@ from pathlib import Path
 from random import Random
 
 from edgecron.base.paths import state_dir
+from edgecron.base.service_manager import Watchdog
 from edgecron.client import Client
 from edgecron.engine.loop import Loop
 from edgecron.engine.presence import EngineSettings
 from edgecron.engine.sleep import WalWatch
 from edgecron.engine.state_folder import EngineFiles
-from edgecron.engine.watchdog import Watchdog
 from edgecron.model.choices import JobKind, OnShutdown
 from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec

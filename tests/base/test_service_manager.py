@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from edgecron.base.errors import DatabaseUnusable
-from edgecron.engine.watchdog import ServiceManager, ServiceWatchdog, find_manager, take_manager
+from edgecron.base.service_manager import (
+    ServiceManager,
+    ServiceWatchdog,
+    find_manager,
+    take_manager,
+)
 from tests.support.clock import FakeClock
 from tests.support.servicemanager import NotifySocket
 

@@ -15,7 +15,6 @@ from typing import Protocol
 from edgecron.base.clock import Clock
 from edgecron.base.units import format_ms
 from edgecron.base.values import dataclass
-from edgecron.engine.sleep import SAFETY_MS
 
 SOCKET = "NOTIFY_SOCKET"
 WATCHDOG_USEC, WATCHDOG_PID = "WATCHDOG_USEC", "WATCHDOG_PID"
@@ -178,12 +177,10 @@ class ServiceWatchdog:
         return ["READY=1"] if self._main_pid is None else ["READY=1", f"MAINPID={self._main_pid}"]
 
     def _is_feed_due(self) -> bool:
-        """Whether to feed it now: the next look can be as late as `SAFETY_MS`."""
-        every_ms = self.every_ms
-        if every_ms is None:
+        """Whether to feed it now: the next look can be as late as `every_ms`."""
+        if self.every_ms is None:
             return False
-        since_ms = self._clock.monotonic_ms() - self._fed_ms
-        return since_ms >= max(every_ms - SAFETY_MS, every_ms // 2)
+        return self._clock.monotonic_ms() - self._fed_ms >= self.every_ms * 2 // 3
 
     def _new_status(self, running: int, find_next: FindNext) -> str | None:
         """The status to show, None if it has not changed."""
