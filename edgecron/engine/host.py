@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.errors import DatabaseGone, DatabaseUnusable, EdgecronError, SchemaTooNew
 from edgecron.base.machine import WAKE_ALARM, KernelMachine
-from edgecron.base.paths import Location, ServerUrl, make_folders, state_dir
+from edgecron.base.paths import Location, ServerUrl, make_folders, state_dir, user_name
 from edgecron.base.service_manager import Watchdog
 from edgecron.base.values import NamedTuple, replace
 from edgecron.base.zones import local_history, one_local_zone
@@ -91,7 +92,7 @@ class EngineHost:
         self._clock = self._own_clock = clock
         self._functions = functions
         self._settings = settings
-        _refuse_unusable(database)
+        _refuse_unusable(database, is_embedded=functions is not None)
         path = database
         if functions is None or isinstance(path, ServerUrl):
             # This loads what fires: an upgrade can replace the files on disk later. It is closed
@@ -314,7 +315,7 @@ class OutlivingCalls:
         )
 
 
-def _refuse_unusable(database: Location) -> None:
+def _refuse_unusable(database: Location, *, is_embedded: bool) -> None:
     """Refuse a database of another user, or an unknown local zone, before anything is started."""
     # A zone that can't be found now would make every local schedule look broken.
     with one_local_zone():
@@ -324,8 +325,14 @@ def _refuse_unusable(database: Location) -> None:
     owner = owner_of(database)
     # If it is not a file, such as a device, that is the true reason: opening it says so.
     if owner not in (None, os.geteuid()) and database.is_file():
+        hint = "run the program as the owner of the database"
+        if not is_embedded:
+            name = user_name(owner)
+            user = f"'#{owner}'" if name == str(owner) else name
+            # sudo does not pass EDGECRON_DB on, and the path of this user's default is another one.
+            hint = f"run: sudo -u {user} edgecron --db {shlex.quote(str(database))} daemon"
         raise DatabaseUnusable(
             f"database {database} belongs to user {owner}, this engine runs as {os.geteuid()}",
-            hint="run the engine as the owner of the database",
+            hint=hint,
         )
     refuse_root_risk(database)

@@ -91,6 +91,17 @@ def test_root_is_told_as_whom_to_start_an_engine(
     assert f": sudo -u nobody edgecron --db {database} daemon\n" in said.out + said.err
 
 
+def test_an_engine_on_another_users_database_names_the_command_that_works(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    give_away(database)
+
+    said = edgecron("daemon")
+
+    assert said.code == 5
+    assert f"hint: run: sudo -u nobody edgecron --db {database} daemon\n" in said.err
+
+
 @pytest.mark.failure(66)
 @pytest.mark.parametrize("is_database", [True, False])
 @pytest.mark.parametrize("words", [("run", "backup"), ("cancel", "1")])
