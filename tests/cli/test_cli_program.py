@@ -260,7 +260,7 @@ def test_the_demo_says_how_a_shell_finds_a_program_that_was_called_by_its_path(
     program.chmod(0o755)
 
     def shown(path: str) -> str:
-        called = [program, "demo", "--seconds", "1"]
+        called = [str(program), "demo", "--seconds", "1"]
         return subprocess.check_output(called, env={**environment, "PATH": path}, text=True)
 
     assert f"\n  export PATH={program.parent}:$PATH\n" in shown(f"{tmp_path}")
