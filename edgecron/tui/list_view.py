@@ -105,7 +105,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._wanted_key: int | None = None  # of the line to move the cursor to, once it is known
         self._early: list[events.Key] = []  # keys for lines that are not read yet
         self._is_left = False  # did another key come before they were: it can move the focus
-        self._drawn: dict[int, Line | None] = {}  # by line of the screen
+        self._drawn: dict[int, Line | str | None] = {}  # by line of the screen
         self._drawn_at = 0  # the line of the screen where the cursor was drawn
         self._base = Style.null()
         self._shown: dict[int, Strip] = {}  # by line of the screen, the heading included
@@ -126,7 +126,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     def source_changed(self) -> None:
         """Show what the source has now."""
         self._is_known = True
-        count = self.source.count
+        count, before = self.source.count, (self.cursor, self.scroll_offset.y)
         if self._key is not None and self.cursor > 0:
             found = self.source.index_of(self._key)
             if found is not None and found != self.cursor:
@@ -142,7 +142,11 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             self.set_reactive(LineView.cursor, max(0, count - 1))
         self._find_wanted()
         self._note_key()
-        self.refresh()
+        if (self.cursor, self.scroll_offset.y) == before:
+            self.refresh_line(self.scroll_offset.y)  # The heading can show what was read, too.
+            self._redraw()  # Often only lines that are read ahead changed.
+        else:
+            self.refresh()
         self._want()
         if self._early:
             self.call_later(self._send_early)  # Behind later keys, which wait for these.
@@ -197,13 +201,23 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     def tick(self) -> float:
         """Redraw lines whose distances changed; return the seconds until the next change."""
+        self._redraw()
         first = self.scroll_offset.y
-        for y, drawn in list(self._drawn.items()):
-            index = first + y
-            if index < self.source.count and self.source.line(index) != drawn:
-                self.refresh_line(index + 1)
         nearest_s = self.source.nearest_s(first, first + self.page)
         return pace_of(nearest_s)
+
+    def _redraw(self) -> None:
+        """Draw the visible lines that changed since they were drawn."""
+        first = self.scroll_offset.y
+        for y, drawn in self._drawn.items():
+            if self._at(first + y) != drawn:
+                self.refresh_line(first + y + 1)
+
+    def _at(self, index: int) -> Line | str | None:
+        """Return a line, None if it is not read yet; after the last line, the words there."""
+        if index < self.source.count:
+            return self.source.line(index)
+        return self.empty if index == 0 and self._is_known else ""
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -233,11 +247,10 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         if y == 0:
             return self._heading(width, base)
         index = self.scroll_offset.y + y - 1
-        if index >= self.source.count:
-            words = self.empty if index == 0 and self._is_known else ""
+        line = self._drawn[y - 1] = self._at(index)
+        if isinstance(line, str):
             style = base + self.theme_style("dim")
-            return Strip([Segment(fit(f" {words}", width), style)], width)
-        line = self._drawn[y - 1] = self.source.line(index)
+            return Strip([Segment(fit(f" {line}", width), style)], width)
         on = "" if line is None else line.style
         if index == self.cursor:
             on = "cursor" if self.has_focus or not self.can_focus else "cursor-blurred"

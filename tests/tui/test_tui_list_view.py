@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.strip import Strip
 
 from edgecron.tui.early_keys import TypedAheadApp
 from edgecron.tui.list_rows import GAP, Column, Line, Source, share_out
@@ -224,6 +225,49 @@ def test_a_step_of_the_cursor_draws_two_lines() -> None:
             return source.made
 
     assert set(asyncio.run(story())) <= {1, 2}
+
+
+class Counting(LineView):
+    """A list that notes the lines of the screen that it draws."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, COLUMNS, id="letters", empty="nothing")
+        self.drew: set[int] = set()
+
+    def render_line(self, y: int) -> Strip:
+        self.drew.add(y)
+        return super().render_line(y)
+
+
+@pytest.mark.parametrize(
+    ("keys", "drawn", "words"),
+    [
+        ([*range(40), *range(90, 100)], {0}, "line 0"),  # below the screen: only the heading
+        ([*range(3), 90, *range(4, 50)], {0, 4}, "line 0"),
+        ([0, 1], set(range(11)), "line 0"),  # the scrollbar changes, too
+        ([], set(range(11)), "nothing"),
+    ],
+)
+def test_a_change_draws_the_lines_that_it_changes(
+    keys: list[int], drawn: set[int], words: str
+) -> None:
+    source = Letters(range(50))
+    app = Shown(source)
+    app.view = view = Counting(source)
+
+    async def story() -> list[str]:
+        async with app.run_test(size=(60, 11)) as pilot:
+            await pilot.pause()
+            view.drew.clear()
+            source.keys = keys
+            view.source_changed()
+            await pilot.pause()
+            assert view.drew == drawn
+            return read_lines(app)
+
+    lines = asyncio.run(story())
+    assert words in lines[1]
+    assert [line.split()[-1] for line in lines[2:] if line] == [str(n) for n in keys[1:10]]
 
 
 def test_a_line_that_reads_otherwise_by_now_is_drawn_anew_wherever_the_list_stands() -> None:
