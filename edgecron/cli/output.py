@@ -77,7 +77,7 @@ class Output:
         return self._zone
 
     def put(self, text: str = "") -> None:
-        """Print on stdout, cleaned for the terminal; `screen.paint` may have coloured it."""
+        """Print on stdout, cleaned for the terminal; `paint` may have coloured it."""
         if not self.is_quiet:
             self.put_data(text)
 
@@ -98,7 +98,7 @@ class Output:
         title: int = 0,
         is_data: bool = False,
     ) -> None:
-        """Print rows as aligned lines on stdout: see `screen.table`.
+        """Print rows as aligned lines on stdout: see `table`.
 
         With `is_data`, also with --quiet.
         """
