@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from edgecron.base.checks import suggest
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import NotFound, NotSupported, UsageError
 from edgecron.base.values import replace
@@ -279,7 +280,6 @@ def _find_jobs(cli: Session, book: Book, names: Sequence[str], root: Path) -> di
 
     Raises NotFound, and NotSupported with the reason.
     """
-    from edgecron.base.checks import suggest
     from edgecron.client.machine_scan import scan_machine
 
     begun = book.read()

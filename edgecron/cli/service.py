@@ -24,6 +24,7 @@ drop-ins (systemctl edit). `uninstall` keeps the database.
 from __future__ import annotations
 
 import os
+import plistlib
 import shlex
 import sys
 from argparse import Namespace
@@ -370,8 +371,6 @@ def _systemd_facts(service: Service, places: Places) -> dict[str, Any]:
 
 
 def _launchd_facts(service: Service, places: Places) -> dict[str, Any]:
-    import plistlib
-
     facts = _facts(service, Manager.LAUNCHD)
     path = places.plist(service)
     text = read_texts([path]).get(path)

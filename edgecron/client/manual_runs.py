@@ -18,13 +18,23 @@ from edgecron.client.runs import Runs
 from edgecron.model.choices import Cause
 from edgecron.model.engine import EACH
 from edgecron.model.run import AS_SCHEDULED, Execution, RunOptions
+from edgecron.planning.forecast import (
+    MOST_BACKFILLED,
+    Backfill,
+    PastFire,
+    PastTimes,
+    default_priority,
+    find_past_times,
+    last_of_first,
+    times_of,
+)
 from edgecron.planning.next_fire import Fire
 from edgecron.planning.times import timing_words
 from edgecron.store.sql.manual_runs import Enqueued
+from edgecron.triggers import TriggerKind
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule
-    from edgecron.planning.forecast import Backfill, PastTimes
     from edgecron.planning.next_fire import Timing
 
 MOST_KEY_LETTERS = 255
@@ -239,8 +249,6 @@ class Backfills(Runs):
                 hint="give the earlier time first",
             )
         self._need_times(schedule)
-        from edgecron.planning.forecast import find_past_times
-
         timing = self.timing(schedule)
         past = find_past_times(
             timing,
@@ -268,8 +276,6 @@ class Backfills(Runs):
         many. Raises what `plan_backfill` raises, and Conflict if the schedule's times are changed
         meanwhile; a second backfill takes the rest.
         """
-        from edgecron.planning.forecast import default_priority
-
         check_range("priority", priority, -_MOST_PRIORITY, _MOST_PRIORITY)
         plan = self.plan_backfill(name, from_at, to_at)
         schedule = plan.schedule
@@ -309,8 +315,6 @@ class Backfills(Runs):
 
     def _need_times(self, schedule: Schedule) -> None:
         """Raise InvalidInput if no trigger of a schedule has times of its own."""
-        from edgecron.triggers import TriggerKind
-
         kinds = {trigger.kind for trigger in self.triggers(schedule)}
         if not kinds & {TriggerKind.CRON, TriggerKind.EVERY, TriggerKind.AT, TriggerKind.ONCE_IN}:
             raise InvalidInput(
@@ -320,8 +324,6 @@ class Backfills(Runs):
             )
 
     def _plan_of(self, schedule: Schedule, timing: Timing, past: PastTimes) -> Backfill:
-        from edgecron.planning.forecast import Backfill, PastFire, times_of
-
         covered = {
             scope: self.store.find_covered(
                 schedule, scope, from_ms=past.from_ms, to_ms=past.last_ms
@@ -349,8 +351,6 @@ class Backfills(Runs):
 
 def _need_few(schedule: Schedule, timing: Timing, past: PastTimes) -> None:
     """Raise InvalidInput if there are more plan times than one backfill takes."""
-    from edgecron.planning.forecast import MOST_BACKFILLED, last_of_first
-
     scopes = len(schedule.spec.scopes)
     count = past.count * scopes
     if count > MOST_BACKFILLED:

@@ -25,10 +25,10 @@ from edgecron.store.sql.explanations import find_deciding, find_outrun, find_rev
 from edgecron.store.sql.history import find_usual_ms
 from edgecron.store.sql.rows import spec_of
 from edgecron.store.sql.statistics import count_by_cell, find_recurring_of
+from edgecron.triggers import Trigger, clock_change_notes, describe
 
 if TYPE_CHECKING:
     from edgecron.model.schedule import Schedule, ScheduleSpec
-    from edgecron.triggers import Trigger
     from edgecron.views.busy import WeekHeat
     from edgecron.views.outlook import Behind, Explanation, Foreseen, Outlook, Words
     from edgecron.views.schedule_health import Ranked, ScheduleHealth, Unhealthy
@@ -212,7 +212,6 @@ class Outlooks(ScheduleChanges, Runs):
 
         `schedule` is the schedule that it would change. Raises what `add` and `edit` raise.
         """
-        from edgecron.triggers import describe
         from edgecron.views.outlook import Foreseen
 
         now = self.now()
@@ -406,8 +405,6 @@ class Outlooks(ScheduleChanges, Runs):
 
 def _changes_of(triggers: Sequence[Trigger], *, now: datetime, until: datetime | None) -> list[str]:
     """Return what clock changes do to the times of triggers until a time; None: no times."""
-    from edgecron.triggers import clock_change_notes
-
     notes: dict[str, None] = {}
     if until is not None:
         for trigger in triggers:

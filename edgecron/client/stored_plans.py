@@ -30,7 +30,7 @@ from edgecron.base.errors import Conflict, Unreadable
 from edgecron.base.paths import make_folders, state_dir
 from edgecron.base.values import replace, sha256
 from edgecron.formats.document_schedule import read_table
-from edgecron.formats.document_tables import Action, Step, compare_one, spec_table
+from edgecron.formats.document_tables import PRUNABLE, Action, Step, compare_one, spec_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,7 +141,6 @@ class PlanMemory:
     def remember(self, steps: Collection[Step]) -> None:
         """Remember a plan if it changes nothing, has many steps and will be the same later."""
         from edgecron.base.files import write_whole
-        from edgecron.formats.document_tables import PRUNABLE, Action
 
         kept = [step.wanted for step in steps if step.action is Action.KEEP]
         left = [step for step in steps if step.action is Action.LEAVE and step.note != PRUNABLE]

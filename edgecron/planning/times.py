@@ -32,8 +32,10 @@ from edgecron.triggers import (
     TriggerKind,
     Triggers,
     combine,
+    describe_briefly,
     dump_trigger,
     load_trigger,
+    parse_trigger,
 )
 from edgecron.triggers.kinds import EventTrigger
 
@@ -88,8 +90,6 @@ def compile_spec(
             f"schedule {spec.name!r} has {len(spec.triggers)} triggers,"
             f" expected at most {_MOST_TRIGGERS}"
         )
-    from edgecron.triggers import parse_trigger  # no engine reads texts
-
     check_zone(spec.timezone)
     anchor = spec.from_at or made_at
     triggers = [
@@ -180,8 +180,6 @@ def _hours_of(timezone: str | None, spans: tuple[Span, ...]) -> frozenset[int]:
 @lru_cache(maxsize=1024)
 def when_words(compiled: str) -> str:
     """Describe stored triggers in a few words; empty if they can't be read."""
-    from edgecron.triggers import describe_briefly
-
     try:
         return ", ".join(describe_briefly(trigger) for trigger in load_triggers(compiled))
     except SENSELESS:  # InvalidTrigger and UnknownTimezone are among these.
