@@ -228,14 +228,15 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
         repeats: tuple[Span, ...] = ()
         if runs > 1:
             until = f"{last_at.astimezone(zone):%H:%M}"
-            repeats = ((f" x{runs}", "accent"), (f" until {until}", "dim"))
+            # First: a narrow column cuts what the list of schedules shows, too.
+            repeats = ((f"x{runs}", "accent"), (f" to {until} ", "dim"))
         return Line(
             key=_key(fire),
             cells=(
                 (far_span(fire.due_at, now, is_clock_trusted=self.is_clock_trusted),),
                 ((near_time(fire.due_at, zone=zone, now=now), ""),),
                 ((clean(fire.schedule), "bold"),),
-                ((clean(note), "dim"), *repeats),
+                (*repeats, (clean(note), "dim")),
             ),
         )
 
