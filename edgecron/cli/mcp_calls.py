@@ -152,6 +152,8 @@ def shown(value: Any, *, most: int = _MOST_TEXT) -> Any:
 class ToolSession(Session):
     """A session for one call: uses the outer session's database and collects the output."""
 
+    is_brief = False
+
     def __init__(self, outer: Session) -> None:
         super().__init__()
         self.is_json = True
@@ -161,11 +163,12 @@ class ToolSession(Session):
         self.notes: list[str] = []
         self._outer = outer
 
-    def client(self, *, must_exist: bool = False) -> Client:
-        # Never make a database: an assistant does not choose its path.
+    def client(self, *, must_exist: bool = False, reads_if_full: bool = False) -> Client:
+        # Never make a database: an assistant does not choose its path. `reads_if_full` would keep
+        # an engine out for as long as the outer session is open.
         return self._outer.client(must_exist=True)
 
-    def reading_client(self) -> Client:
+    def reading_client(self, *, reads_if_full: bool = False) -> Client:
         return self._outer.reading_client()
 
     def close(self) -> None:

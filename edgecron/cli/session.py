@@ -56,6 +56,8 @@ class Session(Output):
     set before the first `client()`, the client waits for a lost server as long as it stays set.
     """
 
+    is_brief = True  # it closes the database soon after it has read
+
     def __init__(self) -> None:
         super().__init__()
         self.command_name = ""
@@ -119,11 +121,12 @@ class Session(Output):
         given = self.config().find("database")
         return read_location(None if given is None else str(given.text))
 
-    def client(self, *, must_exist: bool = False) -> Client:
+    def client(self, *, must_exist: bool = False, reads_if_full: bool = False) -> Client:
         """Open the database that --url, --db, a variable or a file names, else the user's own.
 
         With `must_exist`, raises NotFound if the file does not exist. Otherwise the first use
-        creates it, unless its folder is missing: see `check_folder`.
+        creates it, unless its folder is missing: see `check_folder`. `reads_if_full` is for a
+        command that is soon over; see `Client`.
         """
         if not self.has_database():
             if must_exist:
@@ -131,7 +134,7 @@ class Session(Output):
             self.check_folder()
             self._is_new = True
         if self._client is None:
-            self._client = self.opener()(must_exist)
+            self._client = self.opener(reads_if_full=reads_if_full)(must_exist)
             if self.remote_url() is None:
                 self._tell_long_waits()
         return self._client
@@ -150,7 +153,11 @@ class Session(Output):
         )
 
     def opener(
-        self, *, busy_wait_s: float | None = None, cache_kib: int | None = None
+        self,
+        *,
+        busy_wait_s: float | None = None,
+        cache_kib: int | None = None,
+        reads_if_full: bool = False,
     ) -> Callable[[bool], Client]:
         """Return a function that opens clients; its argument says whether the database must exist.
 
@@ -178,7 +185,11 @@ class Session(Output):
             if not must_exist:
                 self.check_folder()
             client = LocalClient(
-                location, must_exist=must_exist, busy_wait_s=wait_s, origin=self.origin
+                location,
+                must_exist=must_exist,
+                busy_wait_s=wait_s,
+                reads_if_full=reads_if_full,
+                origin=self.origin,
             )
             if self.has_database():
                 with suppress(EdgecronError):  # The command itself reports the error.
@@ -198,9 +209,9 @@ class Session(Output):
         assert isinstance(client, LocalClient)
         return client
 
-    def reading_client(self) -> Client:
+    def reading_client(self, *, reads_if_full: bool = False) -> Client:
         """Open the database for a command that only reads. Raises NotFound if it is missing."""
-        client = self.client(must_exist=True)
+        client = self.client(must_exist=True, reads_if_full=reads_if_full)
         if self.remote_url() is None:
             # Record the end of runs whose engine and supervisor are gone. If that can't be
             # written now, the command shows what is recorded, or its own error. A server that
@@ -228,14 +239,17 @@ class Session(Output):
         if is_file and self.has_database():
             from edgecron.client.schedules import Schedules as LocalReader
 
-            self._reader = LocalReader(self.location(), must_exist=True)
+            self._reader = LocalReader(
+                self.location(), must_exist=True, reads_if_full=self.is_brief
+            )
             self._tell_long_waits()
             # An active run might have an end to record, and `reading_client` reports each error.
             with suppress(EdgecronError):
                 if not any(self._reader.active_counts().values()):
                     use_zone_of_engines(self._reader.local_zone())
                     return self._reader
-        return self.reading_client()
+            self._reader.close()  # On a full disk, it keeps others out.
+        return self.reading_client(reads_if_full=True)
 
     def has_database(self) -> bool:
         """Return whether the database exists; one of a server is looked at when it is opened.

@@ -47,7 +47,8 @@ class OpenDatabase:
 
     `database` is a path, or the URL of a server's database: `postgresql://USER@HOST/NAME`.
     It waits up to `busy_wait_s` for another process's lock, then raises DatabaseBusy. `origin` says
-    in the record of changes from where this client's changes came.
+    in the record of changes from where this client's changes came. With `reads_if_full`, a file on
+    a full disk can be read, if needed by keeping other processes out until the client is closed.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class OpenDatabase:
         must_exist: bool = False,
         retention: Retention | None = None,
         busy_wait_s: float = BUSY_WAIT_S,
+        reads_if_full: bool = False,
         origin: str = PYTHON,
     ) -> None:
         given = (
@@ -73,6 +75,7 @@ class OpenDatabase:
         self._must_exist = must_exist
         self._retention = retention
         self._busy_wait_s = busy_wait_s
+        self._reads_if_full = reads_if_full
         self._open_store: Reads | None = None
         self.author = Author(origin)  # of the changes that this client makes
 
@@ -145,6 +148,7 @@ class OpenDatabase:
             now_ms=self._clock.now_ms(),
             must_exist=self._must_exist,
             busy_wait_s=self._busy_wait_s,
+            reads_if_full=self._reads_if_full,
         )
 
     @contextmanager
@@ -279,6 +283,7 @@ class Engines(OpenDatabase):
             now_ms=self._clock.now_ms(),
             must_exist=self._must_exist,
             busy_wait_s=self._busy_wait_s,
+            reads_if_full=self._reads_if_full,
         )
 
     def file_store(self, what: str, *, instead: str) -> SqliteStore:

@@ -17,23 +17,39 @@ if TYPE_CHECKING:
 
 
 def open_store(
-    location: Location, *, now_ms: int, must_exist: bool = False, busy_wait_s: float = 30.0
+    location: Location,
+    *,
+    now_ms: int,
+    must_exist: bool = False,
+    busy_wait_s: float = 30.0,
+    reads_if_full: bool = False,
 ) -> Writes:
     """Open a database for an engine or a client that writes, and bring it to our schema.
 
     With `must_exist`, raises NotFound for a missing file, and for a server's database without our
     tables. A writer waits up to `busy_wait_s` for another one, then raises DatabaseBusy. Raises
-    NotSupported without the driver of the server.
+    NotSupported without the driver of the server. `reads_if_full` is for a file: see `Database`.
     """
     if isinstance(location, ServerUrl):
         return _open_server(location, now_ms, must_exist=must_exist, busy_wait_s=busy_wait_s)
     from edgecron.store.sqlite import store
 
-    return store.open_store(location, now_ms=now_ms, must_exist=must_exist, busy_wait_s=busy_wait_s)
+    return store.open_store(
+        location,
+        now_ms=now_ms,
+        must_exist=must_exist,
+        busy_wait_s=busy_wait_s,
+        reads_if_full=reads_if_full,
+    )
 
 
 def open_reads(
-    location: Location, *, now_ms: int, must_exist: bool = False, busy_wait_s: float = 30.0
+    location: Location,
+    *,
+    now_ms: int,
+    must_exist: bool = False,
+    busy_wait_s: float = 30.0,
+    reads_if_full: bool = False,
 ) -> Reads:
     """As `open_store`, for a client that only reads: it loads no code that writes to a file."""
     if isinstance(location, ServerUrl):
@@ -41,7 +57,12 @@ def open_reads(
     from edgecron.store.sqlite.reading_store import ReadingStore, open_as
 
     return open_as(
-        ReadingStore, location, now_ms=now_ms, must_exist=must_exist, busy_wait_s=busy_wait_s
+        ReadingStore,
+        location,
+        now_ms=now_ms,
+        must_exist=must_exist,
+        busy_wait_s=busy_wait_s,
+        reads_if_full=reads_if_full,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 
-from edgecron.base.errors import DatabaseUnusable
+from edgecron.base.errors import DatabaseFull, DatabaseUnusable
 from edgecron.base.forks import hold_in_forks
 from edgecron.store.sqlite.database_file import (
     MOUNTS,
@@ -95,6 +95,7 @@ class Database(Statements):
         *,
         busy_wait_s: float = 30.0,
         must_exist: bool = False,
+        reads_if_full: bool = False,
         mounts: Path = MOUNTS,
     ) -> None:
         """Open the file, or create it with mode 0600 in a folder of mode 0700.
@@ -103,6 +104,9 @@ class Database(Statements):
         `must_exist`, a missing file raises NotFound. A file that can't be trusted (a link, on a
         network file system, not a database, corrupt, of another program) raises DatabaseUnusable
         and stays as it is. `mounts` is the system's table of mounts.
+
+        With `reads_if_full`, a database on a full disk can be read: if SQLite has no room for the
+        index of the log, no other process can use the database until this one closes it.
         """
         super().__init__(path)
         self.wal_pages = 0  # of the log, after our latest commit
@@ -121,12 +125,19 @@ class Database(Statements):
             )
         hold_in_forks(self)
         with self.in_use:
-            self._open()
+            try:
+                self._open()
+            except DatabaseFull:
+                if not reads_if_full:
+                    raise
+                self._open(is_alone=True)
 
-    def _open(self) -> None:
+    def _open(self, *, is_alone: bool = False) -> None:
         with TranslatedErrors(self.path):
             self._connection = open_file(self.path)
             try:
+                if is_alone:  # Before the first read: then the index of the log is in memory.
+                    self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
                 configure(self._connection, self.path, wait_for_lock=self._busy_wait.nap)
                 # While we waited for the lock, another file might have taken the place of ours.
                 self.check_file()

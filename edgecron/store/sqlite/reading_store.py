@@ -24,6 +24,7 @@ def open_as(
     now_ms: int,
     must_exist: bool = False,
     busy_wait_s: float = 30.0,
+    reads_if_full: bool = False,
     seed: bytes | None = None,
 ) -> StoreT:
     """Open a database as this kind of store, and bring it to this edgecron's schema.
@@ -31,7 +32,7 @@ def open_as(
     A new database gets this `seed`, by default a random one. Only tests give a seed. Raises the
     errors of `Database`.
     """
-    store = kind(path, busy_wait_s=busy_wait_s, must_exist=must_exist)
+    store = kind(path, busy_wait_s=busy_wait_s, must_exist=must_exist, reads_if_full=reads_if_full)
     try:
         migrate(store, now_ms=now_ms, seed=seed)
         refuse_planted(store)

@@ -19,6 +19,7 @@ def open_store(
     now_ms: int,
     must_exist: bool = False,
     busy_wait_s: float = 30.0,
+    reads_if_full: bool = False,
     seed: bytes | None = None,
 ) -> SqliteStore:
     """Open a database for an engine or a client that writes; see `open_as`."""
@@ -28,6 +29,7 @@ def open_store(
         now_ms=now_ms,
         must_exist=must_exist,
         busy_wait_s=busy_wait_s,
+        reads_if_full=reads_if_full,
         seed=seed,
     )
 
