@@ -140,6 +140,8 @@ def suggest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
     return found[0] if found else None
 
 
+# JSON.
+
 _JSON_EXAMPLE = '{"size": 3}'
 _MOST_DEEP = 500  # SQLite reads JSON of 1000 levels, and languages differ
 _MOST_NESTED = 100  # levels of a value that a program gives

@@ -413,6 +413,9 @@ def check_token(content: bytes, *, what: str) -> str:
     return token
 
 
+# Files that people name.
+
+
 def read_file(file: str, *, most_bytes: int) -> bytes:
     """Read a file or stdin, up to `most_bytes` and one byte more.
 
@@ -459,6 +462,9 @@ def write_file(file: str, parts: Iterable[bytes], *, mode: int | None = None) ->
         elif isinstance(error, PermissionError):
             hint = f"see its owner and mode: ls -ld {_quoted(folder or '.')} {_quoted(file)}"
         raise InvalidInput(f"file {file!r} can't be written: {words}", hint=hint) from None
+
+
+# Texts of this package.
 
 
 def package_text(name: str) -> str:

@@ -111,6 +111,8 @@ def _short(path: Path) -> Iterator[str]:
         yield os.path.join(short, path.name)
 
 
+# Users of TCP connections.
+
 _FAMILY = 16  # AF_NETLINK, which is Linux's alone
 _SOCK_DIAG = 4
 _BY_FAMILY = 20

@@ -150,6 +150,8 @@ def _about(error: InvalidDuration | InvalidTime, what: str) -> InvalidInput:
     return type(error)(error.message if is_named else f"{what}: {error.message}", hint=error.hint)
 
 
+# Times.
+
 _LONGEST = 64
 # A written time lies at least a year before the last datetime, so later times can be found.
 LATEST_WRITTEN_MS = 253_370_764_799_999  # 9998-12-31T23:59:59.999Z

@@ -246,6 +246,9 @@ def _most_spread_ms(parts: OnceIn) -> int:
     return (window.end_s - window.start_s + DAY_S) // 2 * 1000
 
 
+# Days and calendars.
+
+
 class Excepted(NamedTuple):
     """Days, as (first, last) numbered since 1970-01-01, and spans in milliseconds since 1970."""
 
@@ -333,6 +336,9 @@ def parse_days(text: str) -> tuple[int, int]:
     if days[-1] < days[0]:
         raise InvalidInput(f"days {text!a} end before they begin", hint=_DAYS_HINT)
     return days[0].toordinal() - _EPOCH_ORDINAL, days[-1].toordinal() - _EPOCH_ORDINAL
+
+
+# The windows and days of a schedule together.
 
 
 def check_windows(

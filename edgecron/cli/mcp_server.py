@@ -179,6 +179,9 @@ def _result_of(answer: Answer) -> CallToolResult:
     )
 
 
+# Tools.
+
+
 def tools(*, may_change: bool) -> dict[str, Tool]:
     """Return the offered tools by name."""
     return {tool.name: tool for tool in (*_READING, *(_CHANGING if may_change else ()))}

@@ -382,6 +382,9 @@ def _block(
     return lines
 
 
+# Broken streams, and defects.
+
+
 def drop(stream: TextIO) -> None:
     """Connect a stream to /dev/null: what it still holds must not fail at exit, when it flushes."""
     fd = os.open(os.devnull, os.O_WRONLY)
@@ -421,6 +424,9 @@ def show_crash(
     from traceback import format_exception  # only after a crash: it takes as long as argparse
 
     tell(clean("".join(format_exception(kind, error, trace)), keep="\n"), end="")
+
+
+# The terminal.
 
 
 def find_unfit() -> UsageError | None:

@@ -1,4 +1,4 @@
-"""The JSON of schedules, runs, fires, output and notices: fields of `--json`, recorded values.
+"""JSON of schedules, runs, fires, output, filters and notices: fields of `--json`, recorded values.
 
 The texts of a payload and of a result are JSON values here. `payload_text` and `result_text` are
 given only if the text is not the plain form of that value. `calendar_days` has the days that were
@@ -356,7 +356,7 @@ def run_form() -> Form:
     )
 
 
-# Fires, output, filters.
+# Fires, output, filters, notices.
 
 
 def fire_form() -> Form:

@@ -1,4 +1,4 @@
-"""Find the schedule that a crontab line became, also after either of them has changed."""
+"""Find the schedule that a crontab line became, also after a change; comment moved lines out."""
 
 from __future__ import annotations
 

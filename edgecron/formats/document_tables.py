@@ -203,6 +203,9 @@ def write_for_editing(schedule: Schedule) -> str:
     )
 
 
+# What a document wants, and what is wrong with it.
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """A schedule that a document wants.
@@ -283,6 +286,8 @@ def _line_of(problem: Problem, lines: Lines) -> int | None:
     own = None if problem.key is None else lines.get((*table, problem.key))
     return own or lines.get(table)
 
+
+# What a document changes.
 
 APPLY = "apply "  # begins the origin of what a document made; its file follows
 PRUNABLE = "no longer in the file; --prune removes it"

@@ -325,6 +325,9 @@ def rows_affected_of(result: str | None) -> int | None:
     return count if 0 <= count < 2**63 else None
 
 
+# What is counted of runs.
+
+
 class EndedRun(NamedTuple):
     """The values of an ended run that statistics count. Texts are the values of the choices."""
 

@@ -239,6 +239,9 @@ def find_turn_ms(
     return min(turn * _TURN_MS, _LAST_TURN_MS)
 
 
+# Retries.
+
+
 class RetryPolicy(NamedTuple):
     """How often, and after how long, a fire is attempted again."""
 
@@ -306,6 +309,8 @@ def _delay_ms(policy: RetryPolicy, ended: EndedAttempt, failures: int, seed: byt
     share = int.from_bytes(digest, "big") / 2**64
     return round(delay_s * 1000 * (1 + _SPREAD * share))
 
+
+# Conditions.
 
 _COMMAND_GRACE_S = 1.0  # between TERM and KILL, after its timeout
 _MOST_NOTE = 200

@@ -314,6 +314,8 @@ def no_output_words(
     return f"printed nothing ({status_words(execution)}{more})"
 
 
+# Notices.
+
 _MOST_SHOWN = 20  # notices of one message
 _EVENTS = {
     NoticeEvent.FAILED: "failed",

@@ -287,6 +287,8 @@ WHEN (NEW.revision = OLD.revision AND NEW.deleted_at IS NULL)
 EXECUTE FUNCTION note_edit();"""
 
 
+# Writes of other connections.
+
 _POLL_MS = 5_000  # between two looks if no notices come
 _ANSWER_MS = 2_000  # for the notice of the other connection
 _MOST_OTHERS = 100  # notices that can come before it
