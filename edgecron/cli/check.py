@@ -25,7 +25,7 @@ from edgecron.base.checks import check_name
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidTime, InvalidTrigger, Problems
 from edgecron.base.units import format_instant, from_ms, to_ms
-from edgecron.base.value_texts import read_count, read_time
+from edgecron.base.value_texts import parse_when, read_count, read_time
 from edgecron.base.values import dataclass
 from edgecron.base.zones import load_zone
 from edgecron.cli.output import paint, room_on_screen
@@ -48,7 +48,6 @@ from edgecron.triggers import (
     clock_change_notes,
     describe,
     parse_trigger,
-    parse_when,
 )
 from edgecron.triggers.gate import gate
 from edgecron.views.json_objects import excluded_object

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.errors import NotFound, Unreadable, UsageError
 from edgecron.base.value_texts import (
+    parse_when,
     read_choice,
     read_count,
     read_past,
@@ -26,7 +27,6 @@ from edgecron.client.why import Answer, answer_now, answer_object, answer_run, a
 from edgecron.formats.option_texts import read_run_number
 from edgecron.model.choices import Cause, Status
 from edgecron.model.listing import RunChoice
-from edgecron.triggers import parse_when
 from edgecron.views.json_objects import execution_object
 from edgecron.views.phrases import note_words, status_words
 from edgecron.views.run_words import is_planned_earlier

@@ -18,6 +18,7 @@ from edgecron.base.errors import (
 )
 from edgecron.base.safetext import StreamCleaner, clean
 from edgecron.base.units import format_instant, parse_instant
+from edgecron.base.value_texts import parse_when
 from edgecron.base.values import NamedTuple
 from edgecron.base.zones import check_zone, local_zone_name
 from edgecron.cli.logs import find_shown
@@ -26,7 +27,6 @@ from edgecron.cli.session import Session
 from edgecron.formats.document_tables import Action
 from edgecron.http.request_checks import misfits
 from edgecron.http.schedules import plan_new, plan_patch
-from edgecron.triggers import parse_when
 from edgecron.views.changes import kept_words
 from edgecron.views.json_objects import execution_object, mask_values, schedule_object
 

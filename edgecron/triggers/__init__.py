@@ -13,7 +13,6 @@ words          a trigger in plain words, and what a clock change does to it
 
 from __future__ import annotations
 
-from edgecron.base.value_texts import parse_when
 from edgecron.triggers.base import Trigger, TriggerKind, Triggers, combine
 from edgecron.triggers.grammar import (
     at,
@@ -60,5 +59,4 @@ __all__ = [
     "from_json",
     "load_trigger",
     "parse_trigger",
-    "parse_when",
 ]

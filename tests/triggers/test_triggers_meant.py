@@ -8,7 +8,8 @@ import pytest
 
 from edgecron.base.errors import InvalidDuration, InvalidTime, InvalidTrigger
 from edgecron.base.units import parse_duration_ms
-from edgecron.triggers import parse_trigger, parse_when
+from edgecron.base.value_texts import parse_when
+from edgecron.triggers import parse_trigger
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from edgecron.base.errors import InvalidTime, InvalidTrigger, UnknownTimezone
-from edgecron.triggers import parse_trigger, parse_when
+from edgecron.base.value_texts import parse_when
+from edgecron.triggers import parse_trigger
 from edgecron.triggers.words import clock_change_notes, describe
 
 YEAR_2026 = (
