@@ -17,9 +17,9 @@ from datetime import date, datetime
 from functools import lru_cache
 
 from edgecron.base.errors import InvalidInput
+from edgecron.base.tzif import DAY_S, EPOCH_ORDINAL
 from edgecron.base.values import NamedTuple
 
-DAY_S = 86_400
 WEEK_S = 7 * DAY_S
 WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)", re.ASCII)
@@ -34,7 +34,6 @@ _AND = re.compile(r"(\s+and\s+)", re.IGNORECASE)
 _COMMAND = re.compile(r"(?:not:)?command[:\[]")
 _MOST = 32  # windows of one option, and days
 _DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", re.ASCII)
-_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _DAYS_HINT = "write 2026-12-24, 2026-12-24..2027-01-02, holidays:DE-BY or /path/of/file.ics"
 _MANY_DAYS_HINT = "give days in a row as 2026-12-24..2027-01-02, or all in a calendar, file.ics"
 HOLIDAYS = "holidays:"
@@ -335,7 +334,7 @@ def parse_days(text: str) -> tuple[int, int]:
         ) from None
     if days[-1] < days[0]:
         raise InvalidInput(f"days {text!a} end before they begin", hint=_DAYS_HINT)
-    return days[0].toordinal() - _EPOCH_ORDINAL, days[-1].toordinal() - _EPOCH_ORDINAL
+    return days[0].toordinal() - EPOCH_ORDINAL, days[-1].toordinal() - EPOCH_ORDINAL
 
 
 # The windows and days of a schedule together.

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import SENSELESS, InvalidInput, InvalidTrigger
+from edgecron.base.tzif import DAY_S
 from edgecron.base.units import format_duration_ms, to_ms
 from edgecron.base.values import dataclass, replace
-from edgecron.base.window_texts import DAY_S
 from edgecron.base.zones import LOCAL, check_zone, trigger_spans
 from edgecron.model.choices import CatchUp
 from edgecron.model.schedule import ScheduleSpec

@@ -12,9 +12,9 @@ from contextlib import suppress
 from functools import lru_cache
 
 from edgecron.base.errors import InvalidInput, UnknownTimezone
+from edgecron.base.tzif import DAY_S
 from edgecron.base.values import NamedTuple
 from edgecron.base.window_texts import (
-    DAY_S,
     WEEK_S,
     is_unread,
     parse_except,
