@@ -45,6 +45,7 @@ _HERE = {
         "author_of",
         "check_definition",
         "find_after_pause",
+        "find_takers",
         "fires_of",
         "past_id",
         "renew_days",
