@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 from itertools import islice
@@ -51,6 +52,7 @@ _STATE_STYLES = {
     ScheduleState.DONE: "dim",
 }
 _MOST_FIRES = 10_000
+_MOST_EACH = 2  # runs of each schedule in a short list of all
 
 
 class ListCommand:
@@ -248,6 +250,9 @@ class NextCommand:
     edgecron next nightly -n 3
     edgecron next --filter due:03       runs between 3 and 4, within 7 days
     edgecron next -n 100 --ics > runs.ics
+
+    Without NAME, the table shows at most two runs of each schedule, so that a frequent schedule
+    does not hide the others. With -n, --filter, --ics or --json, edgecron shows every run.
     """
 
     @staticmethod
@@ -256,17 +261,23 @@ class NextCommand:
         parser.add(
             "--filter TEXT", "show runs that match, such as due:03 or command:restic", dest="wanted"
         )
-        parser.add("-n N", "show N runs (default: 10)", dest="limit", default="10")
+        parser.add("-n N", "show N runs (default: 10)", dest="limit")
         parser.add("--ics", "write an iCalendar file for a calendar")
 
     @staticmethod
     def run(cli: Session, args: Namespace) -> int:
-        limit = read_count(args.limit, what="-n", most=_MOST_FIRES)
+        limit = read_count(args.limit or "10", what="-n", most=_MOST_FIRES)
         if args.ics and cli.is_json:
             raise UsageError("--ics and --json exclude each other", hint="use one of them")
         wanted = None if args.wanted is None else _read_filter(args.wanted, name=args.name)
         client = cli.reader()
-        fires = list(islice(client.next_fires(args.name, matches=wanted), limit))
+        is_every = args.name is not None or args.limit is not None or wanted is not None
+        each = None if is_every or args.ics or cli.is_json else _MOST_EACH
+        coming = client.next_fires(args.name, matches=wanted, most_each=each)
+        fires = list(islice(coming, limit))
+        if each is not None and len({fire.schedule for fire in fires}) == 1:
+            each = None  # There is no other to hide.
+            fires = list(islice(client.next_fires(), limit))
         if args.ics:
             # Not `print`: a calendar has CRLF at the end of its lines.
             text = write_calendar(fires, origin=_origin_of(cli, client), now=client.now())
@@ -276,6 +287,11 @@ class NextCommand:
             cli.put_json(fire_object(fire) for fire in fires)
         elif fires:
             _put_fires(cli, client, fires)
+            if each is not None and max(Counter(fire.schedule for fire in fires).values()) >= each:
+                cli.say(
+                    f"shown: at most {each} runs of each schedule;"
+                    f" for all runs: {cli.command('next -n 10')}"
+                )
         elif wanted is not None:
             cli.say("no upcoming run matches")
         elif client.count_schedules()[0]:

@@ -254,6 +254,8 @@ def read_error(content: object) -> EdgecronError | None:
         kind = next((one for one in _KINDS.values() if vars(one).get("code") == code), None)
     if kind is None and content.get("code") == "wrong_shape":  # such as a name with a blank
         return InvalidInput(message, hint=hint)
+    if kind is None and content.get("code") == "unknown_parameter":  # of an older server
+        return MalformedCall(message, hint=hint)
     if kind is None:
         # Of the server itself, such as one that is overloaded.
         return ServerUnavailable(message, hint=hint)

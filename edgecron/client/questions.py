@@ -77,10 +77,15 @@ class Reader(Protocol):
         """Return a schedule. Raises NotFound with a suggestion, or Unreadable."""
 
     def next_fires(
-        self, name: str | None = None, *, matches: Filter | None = None
+        self,
+        name: str | None = None,
+        *,
+        matches: Filter | None = None,
+        most_each: int | None = None,
     ) -> Iterator[UpcomingFire]:
         """Yield the fires to come of one schedule, or of all, in the order in which they can start.
 
+        Of all schedules, yield at most `most_each` fires of each one's triggers.
         Raises NotFound; InvalidTrigger if the triggers of the named schedule can't be read.
         """
 

@@ -245,15 +245,24 @@ class RemoteClient:
         return array("q", self.request("schedule_ids_named", filter=matches))
 
     def next_fires(
-        self, name: str | None = None, *, matches: Filter | None = None
+        self,
+        name: str | None = None,
+        *,
+        matches: Filter | None = None,
+        most_each: int | None = None,
     ) -> Iterator[UpcomingFire]:
         """Ask page by page: a change meanwhile can show a fire as it was, or twice."""
         skip = 0
         while True:
             limit = next((size for size in _PAGES if size > skip), _PAGES[-1])
-            page: list[UpcomingFire] = self.request(
-                "next_fires", schedule=name, filter=matches, skip=skip, limit=limit
-            )
+            asked = {"schedule": name, "filter": matches, "skip": skip, "limit": limit}
+            try:
+                page: list[UpcomingFire] = self.request("next_fires", **asked, each=most_each)
+            except MalformedCall:
+                if most_each is None:
+                    raise
+                most_each = None  # An older server does not know it: it yields all fires.
+                continue
             yield from page
             skip += len(page)
             if len(page) < limit:

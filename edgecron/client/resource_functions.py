@@ -83,9 +83,11 @@ def next_fires(
     filter: Filter | None = None,
     skip: int = 0,
     limit: int = 10,
+    each: int | None = None,
 ) -> list[UpcomingFire]:
     """Fires to come."""
-    return list(islice(client.next_fires(schedule, matches=filter), skip, skip + limit))
+    fires = client.next_fires(schedule, matches=filter, most_each=each)
+    return list(islice(fires, skip, skip + limit))
 
 
 def week_heat(

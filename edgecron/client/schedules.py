@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from heapq import merge
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -116,12 +117,16 @@ class Schedules(OpenDatabase):
         return load_timing(schedule.spec, self.store.compiled_of(schedule), seed=self.store.seed)
 
     def next_fires(
-        self, name: str | None = None, *, matches: Filter | None = None
+        self,
+        name: str | None = None,
+        *,
+        matches: Filter | None = None,
+        most_each: int | None = None,
     ) -> Iterator[UpcomingFire]:
         """Yield the fires to come of one schedule, of all, or of those that a filter lets through.
 
         They come in the order in which they can start. A filter by the time of day finds those of
-        the next seven days.
+        the next seven days. Of all schedules, yield at most `most_each` fires of each.
         """
         if name is not None:
             schedule = self.store.get_schedule(name)
@@ -136,7 +141,8 @@ class Schedules(OpenDatabase):
             matches_name = matches.matches_name
         coming = self.store.coming_schedules(matches=matches_name)
         fires_of, is_wanted = self._fires_for(matches)
-        fires = self._with_delayed(in_order(coming, fires_of), matches=matches_name)
+        streams = in_order(coming, lambda schedule: islice(fires_of(schedule), most_each))
+        fires = self._with_delayed(streams, matches=matches_name)
         yield from fires if is_wanted is None else filter(is_wanted, fires)
 
     def _fires_for(

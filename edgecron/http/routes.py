@@ -82,6 +82,11 @@ _SKIP = Parameter(
     {"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0},
     "skip this number of them (0)",
 )
+_EACH = Parameter(
+    "each",
+    {"type": "integer", "minimum": 1, "maximum": 10_000},
+    "at most this number of each schedule, if it is of all schedules",
+)
 _SCHEDULE = Parameter("schedule", NAME, "only runs of this schedule")
 _AFTER = Parameter("after", NAME, "those whose names come after this one")
 _AT = Parameter("at", _TIME, "this time instead of the last run and the next one")
@@ -339,7 +344,7 @@ _RUNS = (
         runs.list_next,
         words="Fires to come, of all schedules or of some: the fields of next --json",
         answer="Fires",
-        query=(_limit(10, 10_000), _SKIP, _SCHEDULE, _FILTER),
+        query=(_limit(10, 10_000), _SKIP, _EACH, _SCHEDULE, _FILTER),
         refusals=(404, 422),
     ),
 )

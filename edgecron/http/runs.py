@@ -116,6 +116,7 @@ def list_next(client: Client, request: ApiRequest) -> Answer:
     fires = client.next_fires(
         request.words.get("name", request.first("schedule")),
         matches=None if text is None else parse_filter(text),
+        most_each=request.first("each"),
     )
     page = list(islice(fires, skip, skip + request.first("limit", _FIRES)))
     return json_answer({"fires": shown_fires(client, page)})

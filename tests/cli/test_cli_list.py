@@ -171,6 +171,29 @@ def test_many_objects_are_json_with_one_object_to_a_line(
     assert len(said.json) == 201
 
 
+def test_next_shows_two_runs_of_each_schedule_and_how_to_see_all(
+    edgecron: Edgecron, database: Path
+) -> None:
+    edgecron("add", "poll", "--every", "5m", "--", "true")
+    only = edgecron("next")
+    edgecron("add", "nightly", "--cron", "0 2 1 * *", "--", "true")
+
+    said = edgecron("next")
+
+    assert (only.out.count("poll"), only.err) == (10, "")
+    assert [("poll" in line, "nightly" in line) for line in said.out.splitlines()[1:]] == [
+        (True, False),
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
+    assert "at most 2 runs of each schedule; for all runs: edgecron next -n 10\n" in said.err
+    for words in (("-n", "10"), ("poll",), ("--filter", "job:poll"), ("--json",)):
+        every = edgecron("next", *words)
+        assert every.out.count("poll") >= 10
+        assert "at most" not in every.err
+
+
 @pytest.mark.parametrize("command", ["list", "next"])
 def test_a_list_loads_no_code_that_writes(many: int, database: Path, command: str) -> None:
     script = f"import sys; from edgecron.cli import run; run([{command!r}]); print(*sys.modules)"

@@ -422,6 +422,15 @@ def test_an_edit_that_changes_nothing_writes_no_revision(client: Client) -> None
     assert same == before
 
 
+def test_a_frequent_schedule_hides_no_other_among_few_fires_of_each(client: Client) -> None:
+    client.add(make_spec("often", "every 10s"))
+    client.add(make_spec("yearly", "0 0 1 1 *"))
+
+    fires = [fire.schedule for fire in client.next_fires(most_each=2)]
+
+    assert fires == ["often", "often", "yearly", "yearly"]
+
+
 def test_fires_to_come_of_all_schedules_are_in_order(client: Client) -> None:
     client.add(make_spec("b", "30 * * * *"))
     client.add(make_spec("a", "0 * * * *"))

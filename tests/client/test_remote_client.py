@@ -173,6 +173,7 @@ def test_fires_to_come_are_read_in_pages_as_far_as_they_are_wanted(
     wanted = list(islice(client.next_fires(), 700))
 
     assert list(islice(remote.next_fires(), 700)) == wanted
+    assert list(remote.next_fires(most_each=2)) == list(client.next_fires(most_each=2))
     assert next(remote.next_fires("report")) == next(client.next_fires("report"))
     client.remove("report")
     client.reschedule("backup", client.now() + timedelta(seconds=90))

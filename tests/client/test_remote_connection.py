@@ -305,6 +305,28 @@ def test_the_week_of_an_older_server_is_counted_without_the_limit() -> None:
     assert requests == [b"/api/v1/week?zone=UTC&most_per_hour=12", b"/api/v1/week?zone=UTC"]
 
 
+def test_an_older_server_yields_all_fires_of_each_schedule() -> None:
+    refused = json.dumps(
+        {"error": {"code": "unknown_parameter", "message": "parameter 'each' is unknown here"}}
+    ).encode()
+    requests = []
+
+    def answer(link: socket.socket) -> None:
+        for one in (
+            answer_of(refused, status="400 Bad Request"),
+            answer_of(json.dumps({"fires": []}).encode()),
+        ):
+            requests.append(link.recv(65_536).split()[1])
+            link.sendall(one)
+        link.recv(1)
+
+    with answering(answer) as url, client_of(url) as client:
+        assert list(client.next_fires(most_each=2)) == []
+
+    first, second = (request.partition(b"?")[2] for request in requests)
+    assert first == second + b"&each=2"
+
+
 def test_a_change_is_told_without_asking_again(tmp_path: Path) -> None:
     with asked_over_http(tmp_path / "edge.db") as client, Client(tmp_path / "edge.db") as other:
         mark = client.change_mark()
