@@ -26,7 +26,7 @@ from edgecron.client.metrics import (
 )
 from edgecron.client.plain_forms import read_error
 from edgecron.model.choices import Status
-from edgecron.views.phrases import size_words
+from edgecron.views.phrases import count_words, size_words
 from edgecron.views.statistics import plot
 from edgecron.views.times import local_time, short_duration
 
@@ -223,12 +223,15 @@ def _put_one(cli: Session, client: Client, found: Tallied, schedule: Schedule | 
     if found.output_bytes is not None:
         sizes = found.output_bytes
         words = f"median {size_words(sizes.median)}, at most {size_words(sizes.most)}"
-        lines.append(("printed", f"{words}, of the newest {sizes.count:,} runs that printed"))
+        newest = "run" if sizes.count == 1 else f"{sizes.count:,} runs"
+        lines.append(("printed", f"{words}, of the newest {newest} that printed"))
     if schedule is not None:
         ever = ", ".join(
             f"{count:,} {status}" for status, count in schedule.counts.items() if count
         )
-        lines.append(("ever", ", ".join([f"{schedule.run_count:,} runs", ever]).rstrip(", ")))
+        lines.append(
+            ("ever", ", ".join([count_words(schedule.run_count, "run"), ever]).rstrip(", "))
+        )
     cli.put_pairs([line for line in lines if line[1]], width=12)
     if not tally.counts.get(Status.SUCCESS) and not tally.runs:
         cli.say("none of its runs has ended since then")

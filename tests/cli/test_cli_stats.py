@@ -156,7 +156,8 @@ def test_a_table_for_all_and_lines_for_one(edgecron: Edgecron, backup: str) -> N
         ["100%"], ["0%"], ["50%"],
     ]  # fmt: skip
     assert "1, 1 success" in one.out
-    assert "median 9 bytes" in one.out
+    assert "median 9 bytes, at most 9 bytes, of the newest run that printed" in one.out
+    assert "1 run, 1 success" in one.out
 
 
 def test_the_fields_are_a_contract(edgecron: Edgecron, backup: str) -> None:
