@@ -18,7 +18,7 @@ from edgecron.base.errors import DatabaseUnusable, EdgecronError
 from edgecron.store.contract import LEASE_MS
 from edgecron.store.postgres import dialect
 from edgecron.store.postgres.dialect import Statement
-from edgecron.store.sql.connection import OwnConnection, Params
+from edgecron.store.sql.connection import OwnConnection, Params, too_new
 
 LEAST_SERVER = 15  # the major version of PostgreSQL
 CHANNEL = "edgecron"  # of NOTIFY: each transaction that has written
@@ -458,7 +458,7 @@ class ServerDatabase(OwnConnection):
 
     def _check_version(self, found: int) -> None:
         if self._version is not None and found != self._version:
-            raise dialect.too_new(self.place, found, known=self._version)
+            raise too_new(self.place, found, known=self._version)
 
     def connected(self) -> AbstractContextManager[psycopg.Connection[Any]]:
         """The connection, for its notices; a new one if it was lost."""

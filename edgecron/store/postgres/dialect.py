@@ -29,7 +29,6 @@ from edgecron.base.errors import (
     LeaseLost,
     NotFound,
     QueryInterrupted,
-    SchemaTooNew,
     Unreadable,
 )
 from edgecron.base.paths import read_location
@@ -313,14 +312,6 @@ def translate(error: psycopg.Error, place: str) -> EdgecronError:
     return DatabaseUnusable(
         f"database {place} can't be used ({why})",
         hint="check that the server runs and lets you in: pg_isready",
-    )
-
-
-def too_new(place: str, version: int, *, known: int) -> SchemaTooNew:
-    """The error for a database of a newer edgecron."""
-    return SchemaTooNew(
-        f"database {place} is version {version}, this edgecron knows up to {known}",
-        hint="upgrade edgecron",
     )
 
 

@@ -21,8 +21,8 @@ from edgecron.base.paths import files_of_server
 from edgecron.model.run import Output
 from edgecron.store.contract import Claimant, ClaimBatch, Decision, Lease
 from edgecron.store.postgres.connection import CHANNEL, QUIET, ServerDatabase, TurnTaken
-from edgecron.store.postgres.dialect import too_new
 from edgecron.store.sql.claims import claim_due
+from edgecron.store.sql.connection import too_new
 from edgecron.store.sql.ends import pack_output
 from edgecron.store.sql.engines import note_presence
 from edgecron.store.sql.rows import SPEC_COLUMNS

@@ -10,7 +10,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
 import edgecron
-from edgecron.base.errors import DatabaseUnusable
+from edgecron.base.errors import DatabaseUnusable, SchemaTooNew
 
 if TYPE_CHECKING:
     from edgecron.base.clock import Clock
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 RESTORE = "to restore a backup: edgecron restore FILE"
 
 Params = Mapping[str, Any]
+
+
+def too_new(place: Path | str, version: int, *, known: int) -> SchemaTooNew:
+    """The error for a database of a newer edgecron."""
+    return SchemaTooNew(
+        f"database {place} is version {version}, this edgecron knows up to {known}",
+        hint="upgrade edgecron",
+    )
 
 
 class Connection(Protocol):

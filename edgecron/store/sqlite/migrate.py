@@ -15,10 +15,10 @@ import apsw
 
 from edgecron.base.errors import DatabaseUnusable
 from edgecron.base.files import package_text
+from edgecron.store.sql.connection import too_new
 from edgecron.store.sql.rows import SPEC_COLUMNS
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.database_file import APPLICATION_ID
-from edgecron.store.sqlite.statements import too_new
 
 SCRIPTS = (
     "0001_foundation.sql",

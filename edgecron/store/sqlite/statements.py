@@ -22,10 +22,9 @@ from edgecron.base.errors import (
     DatabaseUnusable,
     EdgecronError,
     QueryInterrupted,
-    SchemaTooNew,
     Unreadable,
 )
-from edgecron.store.sql.connection import RESTORE, OwnConnection, Params
+from edgecron.store.sql.connection import RESTORE, OwnConnection, Params, too_new
 from edgecron.store.sqlite.database_file import lost_log
 
 _NAMES = re.compile(r"'(?:[^']|'')*'|:([a-z_]\w*)")  # of parameters, none within a text
@@ -143,14 +142,6 @@ def _unwritable(path: Path) -> DatabaseUnusable:
         )
     return DatabaseUnusable(
         f"database {path} can't be written", hint="check its owner, mode and file system"
-    )
-
-
-def too_new(path: Path, version: int, *, known: int) -> SchemaTooNew:
-    """The error for a database of a newer edgecron."""
-    return SchemaTooNew(
-        f"database {path} is version {version}, this edgecron knows up to {known}",
-        hint="upgrade edgecron",
     )
 
 
