@@ -1,4 +1,4 @@
-"""Places of the database, the configuration and the state folder."""
+"""Places of the database, the configuration and the state folder; and names of users."""
 
 from __future__ import annotations
 
