@@ -209,5 +209,6 @@ class FilterLine(Horizontal):
             key = self.app.label("back")
             nothing = f"nothing matches: {key} removes the filter" if key else "nothing matches"
             self._view.empty = self._empty if wanted is None else nothing
+            self._view.end_range()
             self._source.filter_by(wanted)
         self.show()

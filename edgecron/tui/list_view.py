@@ -293,6 +293,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     def show_order(self) -> None:
         """Show by which column the lines are in order: the first one that has this order."""
+        self.end_range()
         source = self.source
         if isinstance(source, SortedSource):
             orders = source.sorted_by.items()
@@ -441,6 +442,10 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             self._mark_range()
 
         self.source.ask_keys(take)
+
+    def end_range(self) -> None:
+        """Mark no more lines as the cursor moves: other lines are between them now."""
+        self._range = None
 
     def _mark_range(self) -> None:
         line = self.current()

@@ -490,6 +490,22 @@ def test_a_range_is_marked_as_the_cursor_moves(client: Client, clock: FakeClock)
     watch(story, client.path, clock)
 
 
+@pytest.mark.parametrize(
+    "keys", [("slash", "2", "enter"), ("I",)], ids=["filter", "opposite order"]
+)
+def test_a_range_marks_no_lines_of_an_earlier_filter_or_order(
+    client: Client, clock: FakeClock, keys: tuple[str, ...]
+) -> None:
+    client.add_all([make_spec(f"job-{number:02}", "0 2 * * *") for number in range(30)])
+
+    async def story(seen: Seen) -> None:
+        await seen.press("1", "v", "j", *keys)
+        await seen.press("j", "j", "j")
+        assert "▌2 marked" in seen.text()
+
+    watch(story, client.path, clock)
+
+
 def test_to_remove_several_their_number_is_typed_and_one_key_restores_them(
     client: Client, clock: FakeClock
 ) -> None:
