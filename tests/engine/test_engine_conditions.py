@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -247,6 +248,22 @@ def test_a_run_that_is_given_up_does_not_hold_back_the_next_one(laptop: Laptop) 
 
     given_up = "skipped:condition"
     assert laptop.shown("backup") == [given_up, given_up, "waits for ac-power"]
+
+
+def test_a_run_that_an_edit_wakes_too_late_does_not_hold_back_the_next_one(
+    laptop: Laptop,
+) -> None:
+    laptop.story.add("fetch", "@yearly")
+    laptop.story.add("backup", "@daily", policies=needs("success:fetch"))
+    laptop.story.after_s(4 * HOUR_S)
+    waiting = laptop.shown("backup")
+
+    laptop.story.client.edit("backup", lambda spec: replace(spec, description="of all"))
+    laptop.clock.suspend_ms(24 * HOUR_S * 1000)
+    laptop.story.after_s(0)
+
+    assert waiting == ["waits for success:fetch"]
+    assert laptop.shown("backup") == ["skipped:condition", "waits for success:fetch"]
 
 
 def test_a_manual_run_waits_for_nothing(laptop: Laptop) -> None:

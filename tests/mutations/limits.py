@@ -161,7 +161,9 @@ ALL: tuple[Mutation, ...] = (
         proves=("15",),
         edits=(
             Edit(
-                function="FireWriter._write_fire", old="self._give_up_late(key, spec)", new="pass"
+                function="FireWriter._write_fire",
+                old="self._give_up_late(key, spec, needs)",
+                new="pass",
             ),
         ),
         hunt=Hunt(

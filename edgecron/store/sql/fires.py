@@ -164,7 +164,7 @@ class FireWriter:
             needs = Needs(self._database, now_ms=self._now_ms, machine=NOTHING_KNOWN)
         if policies.needs or spec.has_windows:
             if policies.overlap is not Overlap.ALLOW:
-                self._give_up_late(key, spec)
+                self._give_up_late(key, spec, needs)
             unmet, closes_ms, is_shut = self._find_wait(schedule_id, spec, fire, needs)
         direct = self._direct and is_here and unmet is None and not is_shut
         taken = None
@@ -275,7 +275,7 @@ class FireWriter:
         has_closed = closes_ms is not None and closes_ms <= self._now_ms
         return unmet, closes_ms, has_closed or not _may_start(spec, fire, self._now_ms)
 
-    def _give_up_late(self, key: ScopeKey, spec: ScheduleSpec) -> None:
+    def _give_up_late(self, key: ScopeKey, spec: ScheduleSpec, needs: Needs) -> None:
         """Skip runs whose window or deadline is over, before overlap decides because of them."""
         occupancy = self._counts.occupancy(key)
         if not occupancy.queued and not occupancy.retrying:
@@ -286,6 +286,9 @@ class FireWriter:
             key,
             windows=windows_of(spec.policies, spec.timezone),
             timezone=spec.timezone,
+            policies=spec.policies,
+            # Other overlaps keep the run: it might start later, when they are met.
+            needs=needs if spec.policies.overlap is Overlap.SKIP else None,
             now_ms=self._now_ms,
         )
         queue = spec.queue_in(key[1:])

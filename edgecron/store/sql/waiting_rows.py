@@ -12,6 +12,7 @@ from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
 from edgecron.model.conditions import Condition, find_of_machine, needs_of_fire
 from edgecron.model.machine_conditions import Kind
+from edgecron.model.options import Policies
 from edgecron.planning.windows import Windows, closing_ms, has_closed
 from edgecron.store.contract import Decided, QueuedRow, Waited
 from edgecron.store.sql.connection import Connection
@@ -88,9 +89,15 @@ def give_up_closed(
     *,
     windows: Windows | None,
     timezone: str | None,
+    policies: Policies,
+    needs: Needs | None,
     now_ms: int,
 ) -> list[Decided]:
-    """Skip the rows of a schedule and scope whose windows have closed: see `has_closed`."""
+    """Skip the rows of a schedule and scope whose windows have closed: see `has_closed`.
+
+    With `needs`, also runs on time whose deadline is over and whose conditions are not met now: an
+    edit has woken them, and no engine has checked them since.
+    """
     rows = database.rows(
         """SELECT id, cause, plan_at, due_at, iif(fire_key = '', trigger_text, NULL)
            FROM executions INDEXED BY executions_active
@@ -111,6 +118,28 @@ def give_up_closed(
             now_ms=now_ms,
         ):
             skipped.append(give_up_excluded(database, execution_id, closes_ms, now_ms=now_ms))
+            continue
+        if needs is None or Cause(cause) is not Cause.SCHEDULE:
+            continue  # Runs in sequence are judged one after another, when it is their turn.
+        texts = needs_of_fire(policies.needs, source)
+        unmet = needs.find_unmet(texts, Cause(cause), schedule_id=key[0])
+        if unmet is None:
+            continue
+        until_ms = deadline_ms(
+            database,
+            key[0],
+            plan_ms=plan_ms,
+            due_ms=due_ms,
+            needs_deadline_s=policies.needs_deadline_s,
+            closes_ms=closes_ms,
+            unmet=unmet,
+            needs=needs,
+        )
+        if until_ms <= now_ms:
+            within_ms = max(0, until_ms - due_ms)
+            skipped.append(
+                give_up(database, execution_id, unmet, within_ms=within_ms, now_ms=now_ms)
+            )
     return skipped
 
 
