@@ -210,5 +210,7 @@ class FilterLine(Horizontal):
             nothing = f"nothing matches: {key} removes the filter" if key else "nothing matches"
             self._view.empty = self._empty if wanted is None else nothing
             self._view.end_range()
+            if wanted is not None:
+                self._view.await_lines()
             self._source.filter_by(wanted)
         self.show()

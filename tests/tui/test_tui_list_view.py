@@ -339,6 +339,25 @@ class Acting(Shown):
 
 
 @pytest.mark.parametrize(("key", "action"), [("enter", "open"), ("r", "run")])
+def test_a_key_that_acts_waits_for_the_lines_of_a_new_filter(key: str, action: str) -> None:
+    source = Letters(range(10))
+    app = Acting(source)
+
+    async def story() -> None:
+        async with app.run_test(size=(60, 11)) as pilot:
+            app.view.await_lines()
+            await pilot.press(key, "j")
+            assert app.done == []
+            source.keys = [70, 80]
+            app.view.source_changed()
+            await pilot.pause()
+            assert app.done == [(action, [70])]
+            assert app.view.cursor == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("key", "action"), [("enter", "open"), ("r", "run")])
 @pytest.mark.parametrize("then", [(), ("k",), ("k", "k", "g")])
 def test_a_key_that_acts_waits_for_the_line_that_a_key_before_it_moves_to(
     key: str, action: str, then: tuple[str, ...]
