@@ -87,6 +87,7 @@ _WAS_SO = """coalesce(
 _WAS_HELD = """EXISTS (SELECT 1 FROM schedule_changes AS c
         WHERE c.schedule_id = schedules.id AND c.at > :booted
             AND (instr(c.state, '"enabled":[false,true]') > 0
+                OR c.state LIKE '%"paused_until":[%,null]%'
                 OR instr(c.state, '"removed":[true,false]') > 0))
     OR EXISTS (SELECT 1 FROM executions AS e
         WHERE e.schedule_id = schedules.id AND e.status = 'skipped' AND e.reason = 'paused'
