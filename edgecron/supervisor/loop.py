@@ -118,9 +118,10 @@ class Supervisor:
             self._recorder.flush()
             self._engine.flush()
             self._controls.flush()
-        self._controls.close()
         self._recorder.close()
-        with contextlib.suppress(OSError):  # the cleanup after another supervisor finds them
+        # The folder can be closed to us. The cleanup after another supervisor finds these files.
+        with contextlib.suppress(OSError):
+            self._controls.close()
             clear_late_results(self._state_dir, self._key)
 
     def status(self) -> list[Any]:

@@ -19,7 +19,13 @@ from edgecron.base.clock import SystemClock
 from edgecron.base.errors import SupervisorUnavailable
 from edgecron.supervisor.launch import StartBy, start
 from edgecron.supervisor.protocol import BrokenProtocol, FrameReader, FrameWriter, Kind, encode
-from edgecron.supervisor.state_files import find_holders, lock_is_held, lock_path, take_lock
+from edgecron.supervisor.state_files import (
+    find_holders,
+    lock_is_held,
+    lock_path,
+    socket_path,
+    take_lock,
+)
 from tests.supervisor.supervisor_bench import Bench
 
 # Forked, so that what a test changes here is changed there; test runners have threads of their own.
@@ -224,6 +230,17 @@ def test_a_supervisor_that_fails_by_a_defect_leaves_its_traceback(tmp_path: Path
     assert bench.link.end_message == "supervisor failed: ZeroDivisionError('a defect')"
     crash = tmp_path / f"supervisor-{bench.link.supervisor_id}.crash"
     assert "ZeroDivisionError: a defect" in crash.read_text(encoding="utf-8")
+
+
+def test_a_socket_that_can_not_be_removed_is_no_defect(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.run("/bin/true")
+    path = socket_path(tmp_path, bench.link.supervisor_id)
+    path.unlink()
+    path.mkdir()  # Root may write into each folder, but unlinks none.
+    bench.close()
+
+    assert list(tmp_path.glob("*.crash")) == []
 
 
 def test_an_executed_supervisor_that_can_not_start_says_why(
