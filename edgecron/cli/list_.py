@@ -266,7 +266,7 @@ class NextCommand:
 
     @staticmethod
     def run(cli: Session, args: Namespace) -> int:
-        limit = read_count(args.limit or "10", what="-n", most=_MOST_FIRES)
+        limit = read_count("10" if args.limit is None else args.limit, what="-n", most=_MOST_FIRES)
         if args.ics and cli.is_json:
             raise UsageError("--ics and --json exclude each other", hint="use one of them")
         wanted = None if args.wanted is None else _read_filter(args.wanted, name=args.name)

@@ -175,6 +175,7 @@ def test_only_a_near_name_of_another_section_is_suggested(
             'for example: edgecron run sync --payload \'{"host": "plc2"}\'',
         ),
         (("next", "-n"), "for example: edgecron next nightly -n 3"),
+        (("next", "-n", ""), "for example: -n 3"),
         (("add", "x", "--stdin"), "write --stdin TEXT"),
         (("list", "--db"), "for example: --db ./edgecron.db"),
         (("import", "crontab"), "import your own: crontab -l | edgecron import crontab -"),
