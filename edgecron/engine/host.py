@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shlex
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -327,10 +326,12 @@ def _refuse_unusable(database: Location, *, is_embedded: bool) -> None:
     if owner not in (None, os.geteuid()) and database.is_file():
         hint = "run the program as the owner of the database"
         if not is_embedded:
+            from shlex import quote  # An engine at rest does not need it.
+
             name = user_name(owner)
             user = f"'#{owner}'" if name == str(owner) else name
             # sudo does not pass EDGECRON_DB on, and the path of this user's default is another one.
-            hint = f"run: sudo -u {user} edgecron --db {shlex.quote(str(database))} daemon"
+            hint = f"run: sudo -u {user} edgecron --db {quote(str(database))} daemon"
         raise DatabaseUnusable(
             f"database {database} belongs to user {owner}, this engine runs as {os.geteuid()}",
             hint=hint,
