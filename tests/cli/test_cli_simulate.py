@@ -110,9 +110,10 @@ def test_the_database_is_simulated_from_now_on_with_past_durations(edgecron: Edg
 
 
 def test_excluded_times_before_the_next_run_are_counted(edgecron: Edgecron) -> None:
-    today = datetime.now(UTC).date()
-    off = f"{today}..{today + timedelta(days=2)}"
-    times = ("--cron", "30 * * * *", "--except", off, "--tz", "UTC")
+    now = datetime.now(UTC)
+    off = f"{now.date()}..{now.date() + timedelta(days=2)}"
+    # Half an hour away, so that no run is due between the two commands.
+    times = ("--cron", f"{(now.minute + 30) % 60} * * * *", "--except", off, "--tz", "UTC")
     assert edgecron("add", "closed", *times, "--", "true").code == 0
 
     (found,) = edgecron("--json", "simulate", "--to", "in 1d").json

@@ -56,8 +56,9 @@ def ask_as(uid: int, url: str, *words: str, body: Mapping[str, Any] | None = Non
 
 def say_as(uid: int, port: int, content: bytes, *, hears: bool = True) -> str:
     """What is answered to bytes that a user sends; '' where that one closes at once."""
+    # An answer can come, and the connection end, before all is written.
     line = (
-        f'exec 3<>/dev/tcp/127.0.0.1/{port}; printf %s "$1" >&3;'
+        f'trap "" PIPE; exec 3<>/dev/tcp/127.0.0.1/{port}; printf %s "$1" >&3;'
         f" {'cat <&3' if hears else 'exec 3>&-'}"
     )
     ended = run_as(uid, ["bash", "-c", line, "bash", content.decode()])
