@@ -415,7 +415,7 @@ class ActionWords(NamedTuple):
 def report_words(
     report: Report, action: ActionWords, *, engine_key: str, undo_key: str = ""
 ) -> str:
-    """Describe what an action did, what failed, and what still waits for an engine."""
+    """Return the message after an action: its result, its errors, what waits for an engine."""
     parts = []
     if report.done == 1 or report.is_summed:
         parts.append(report.message)
