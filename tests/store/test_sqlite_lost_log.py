@@ -20,6 +20,7 @@ from edgecron.store.sqlite.store import SqliteStore, open_store
 
 pytestmark = pytest.mark.failure(53)
 
+LOCKS = database_file.LOCKS
 NOW_MS = 1_795_161_600_000
 # Has a database open until its stdin ends; `foreign`: and writes to it, as other programs do.
 HOLDER = """
@@ -186,6 +187,39 @@ def test_it_is_noticed_where_the_kernel_calls_the_device_by_another_number(
 
     # Of another file system, a file that has the same number there.
     (tmp_path / "locks").write_text(other.replace(str(holder.pid), str(os.getpid())), "ascii")
+    holder.communicate()
+    assert keys_of(path) == ["first"]
+
+
+class TornTable:
+    """The kernel's table of locks, with a line missing in the first four reads."""
+
+    def __init__(self, pid: int) -> None:
+        self.reads = 0
+        self._pid = pid
+
+    def read_text(self, encoding: str, errors: str) -> str:
+        self.reads += 1
+        lines = LOCKS.read_text(encoding, errors).splitlines(keepends=True)
+        others = "9: POSIX  ADVISORY  WRITE 1 00:01:1 0 EOF\n" * 100
+        return others + "".join(
+            line for line in lines if self.reads > 4 or f" {self._pid} " not in line
+        )
+
+
+def test_a_lock_is_noticed_that_the_kernel_leaves_out_of_a_long_table(
+    store: SqliteStore, path: Path, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = hold(path, stack)
+    store.close()
+    lose(path, ("-wal",))
+    table = TornTable(holder.pid)
+    monkeypatch.setattr(database_file, "LOCKS", table)
+
+    with pytest.raises(LogLost, match=f"deleted while pid {holder.pid} has it open"):
+        open_store(path, now_ms=NOW_MS, busy_wait_s=0)
+    assert table.reads == 5
+
     holder.communicate()
     assert keys_of(path) == ["first"]
 

@@ -6,6 +6,7 @@ that SQLite holds in the same process (https://www.sqlite.org/howtocorrupt.html,
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
@@ -286,21 +287,18 @@ def _enter_wal(
     connection: apsw.Connection, path: Path, wait_for_lock: Callable[[int], bool]
 ) -> None:
     # SQLite does not always call the busy handler for the change to WAL.
-    tries = 0
-    while True:
+    for tries in itertools.count():
         try:
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            break
         except apsw.BusyError:
             if not wait_for_lock(tries):
                 raise
-            tries += 1
-            continue
-        if mode is None or mode[0] != "wal":
-            raise DatabaseUnusable(
-                f"database {path} can't use write-ahead logging",
-                hint="put it on a local file system",
-            )
-        return
+    if mode is None or mode[0] != "wal":
+        raise DatabaseUnusable(
+            f"database {path} can't use write-ahead logging",
+            hint="put it on a local file system",
+        )
 
 
 # Lost files: the database, or its log (`-wal`, `-shm`), was deleted, replaced or emptied. SQLite
@@ -313,6 +311,10 @@ LOCKS = Path("/proc/locks")
 _LOCK = re.compile(
     r"\d+: POSIX +\S+ +READ +(-?\d+) +([0-9a-f]+):([0-9a-f]+):(\d+) +1073741826 ", re.ASCII
 )
+# The kernel gives its table of locks page by page. If a lock is dropped between two pages, the next
+# page lacks a line: up to 6% of the reads missed a held lock (measured, 300 changing locks).
+_READS = 5
+_ONE_PAGE_BYTES = 2048  # a page has 4096 or more, but a line that does not fit is on the next
 _NAP_S = 0.005
 _MOST_WAIT_S = 5.0
 
@@ -440,18 +442,24 @@ def _identify(name: str) -> _Identity | None:
 
 def _users_of(path: Path) -> list[int]:
     """The ids of the processes that have a database open, including our own."""
-    try:
-        found = os.stat(path)
-        lines = LOCKS.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return []
+    for _ in range(_READS):
+        try:
+            found = os.stat(path)
+            table = LOCKS.read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return []
+        users = _users_in(table, found)
+        if users or len(table) < _ONE_PAGE_BYTES:
+            return users
+    return []
+
+
+def _users_in(table: str, found: os.stat_result) -> list[int]:
     device = os.major(found.st_dev), os.minor(found.st_dev)
-    locks = (_LOCK.match(line) for line in lines)
     return [
         int(lock[1])
-        for lock in locks
-        if lock is not None
-        and int(lock[4]) == found.st_ino
+        for lock in _LOCK.finditer(table)
+        if int(lock[4]) == found.st_ino
         # On btrfs, the kernel's device number is not the one that `stat` returns.
         and ((int(lock[2], 16), int(lock[3], 16)) == device or _has_open(lock[1], found))
     ]
@@ -459,15 +467,11 @@ def _users_of(path: Path) -> list[int]:
 
 def _has_open(pid: str, wanted: os.stat_result) -> bool:
     """Whether a process has a file open; False if we are not allowed to know."""
-    folder = f"/proc/{pid}/fd"
-    try:
-        fds = os.listdir(folder)
-    except OSError:
-        return False
-    for fd in fds:
-        with suppress(OSError):
-            if os.path.samestat(os.stat(f"{folder}/{fd}"), wanted):
-                return True
+    with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as fds:
+        for fd in fds:
+            with suppress(OSError):
+                if os.path.samestat(fd.stat(), wanted):
+                    return True
     return False
 
 
