@@ -109,8 +109,8 @@ class _Listener:
     def _publish(self, facts: BusFacts) -> None:
         has_changed = facts != self._facts or not self.has_answered.is_set()
         self._facts = facts
+        self.has_answered.set()  # before the news: whoever the news wakes reads the facts at once
         if has_changed:
             # Full: there is unread news already. Closed: the owner has stopped listening.
             with suppress(OSError):
                 self._theirs.send(b".")
-        self.has_answered.set()

@@ -39,9 +39,9 @@ def wait_for(seen: SystemBus, is_right: Callable[[BusFacts], bool]) -> BusFacts:
     until_ms = _clock.monotonic_ms() + round(_WAIT_S * 1000)
     facts = seen.look(wait_s=_WAIT_S)
     while facts is None or not is_right(facts):
-        left_s = (until_ms - _clock.monotonic_ms()) / 1000
-        assert left_s > 0, f"the right facts did not come: {facts}"
-        select.select(seen.filenos(), [], [], left_s)
+        left_s = max(0, until_ms - _clock.monotonic_ms()) / 1000
+        has_news = select.select(seen.filenos(), [], [], left_s)[0]
+        assert has_news, f"the right facts did not come: {facts}"
         seen.clear()
         facts = seen.look(wait_s=0)
     return facts
