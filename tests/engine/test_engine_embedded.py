@@ -345,7 +345,8 @@ def wait(call):
 clock = SystemClock()
 settings = EngineSettings(queues=("py:plant",), call_grace_ms=1)
 host = EngineHost(Path(sys.argv[1]), settings, clock=clock, report=lambda event: None,
-                  functions=ProgramFunctions(CallableRunner({"wait": wait}, clock=clock)))
+                  functions=ProgramFunctions(
+                      CallableRunner({"wait": wait}, clock=clock, close_ms=1)))
 host.loop.run()
 host.close()
 print("closed", flush=True)

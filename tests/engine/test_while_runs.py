@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from datetime import UTC
 from pathlib import Path
@@ -23,7 +24,7 @@ from edgecron.views.run_words import run_sentence
 from edgecron.views.schedule_words import active_lines
 from tests.support.clock import FakeClock
 from tests.support.fakemachine import FakeMachine, FakeReports
-from tests.support.processes import Daemon
+from tests.support.processes import Daemon, ends
 from tests.support.servers import wait_until
 from tests.support.story import START_MS, Story
 
@@ -272,42 +273,62 @@ def state_of(pid_file: Path) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def add_real(client: Client, folder: Path, lost: WhileLost) -> None:
-    # Its child leads a group of its own: it is stopped, too.
-    line = f"setsid sleep 300 & echo $! > {folder}/child; echo $$ > {folder}/main; wait"
+def add_real(client: Client, folder: Path, name: str, lost: WhileLost) -> tuple[Path, Path]:
+    """Add a job that runs while `folder/up` exists; the files of its process ids."""
+    main, child = folder / f"{name}.main", folder / f"{name}.child"
+    line = f"sleep 300 & echo $! > {child}; echo $$ > {main}; wait"
     spec = ScheduleSpec(
-        name="backup",
+        name=name,
         triggers=("every 1s",),
-        job=Job(kind=JobKind.SHELL, argv=(line.replace("setsid ", ""),)),
+        job=Job(kind=JobKind.SHELL, argv=(line,)),
         policies=Policies(while_needs=(f"exists:{folder}/up",), while_lost=lost, timeout_s=200.0),
     )
     client.add(spec)
+    return main, child
 
 
-@pytest.mark.parametrize("lost", list(WhileLost))
-def test_the_processes_of_a_run_stop_and_end(tmp_path: Path, lost: WhileLost) -> None:
+def has_begun(main: Path) -> bool:
+    return main.exists() and bool(main.read_text())
+
+
+def test_the_processes_of_a_run_end(tmp_path: Path) -> None:
     (tmp_path / "up").touch()
-    main, child = tmp_path / "main", tmp_path / "child"
     with Client(tmp_path / "edge.db") as client, closing(Daemon(tmp_path / "edge.db")) as daemon:
-        add_real(client, tmp_path, lost)
-        wait_until(lambda: main.exists() and bool(main.read_text()), lambda: "a start")
+        main, child = add_real(client, tmp_path, "backup", WhileLost.END)
+        wait_until(lambda: has_begun(main), lambda: "a start")
+        pidfds = [os.pidfd_open(int(file.read_text())) for file in (main, child)]
         (tmp_path / "up").unlink()
-        if lost is WhileLost.END:
-            ended = daemon.wait_for("ended")
-            assert (ended["status"], ended["reason"]) == ("cancelled", "condition")
-            assert ended["error_msg"] == f"its condition exists:{tmp_path}/up was no longer true"
-            return
-        daemon.wait_for("suspended")
-        wait_until(lambda: state_of(main) == state_of(child) == "T", lambda: "that it stops")
-        (tmp_path / "up").touch()
-        daemon.wait_for("continued")
-        wait_until(lambda: state_of(main) == state_of(child) == "S", lambda: "that it continues")
+        ended = daemon.wait_for("ended")
+        have_ended = [ends(pidfd) for pidfd in pidfds]
+
+    for pidfd in pidfds:
+        os.close(pidfd)
+    assert (ended["status"], ended["reason"]) == ("cancelled", "condition")
+    assert ended["error_msg"] == f"its condition exists:{tmp_path}/up was no longer true"
+    assert have_ended == [True, True]
+
+
+def test_the_processes_of_a_run_stop_and_continue_or_are_cancelled(tmp_path: Path) -> None:
+    (tmp_path / "up").touch()
+    with Client(tmp_path / "edge.db") as client, closing(Daemon(tmp_path / "edge.db")) as daemon:
+        files = [add_real(client, tmp_path, name, WhileLost.SUSPEND) for name in ("backup", "copy")]
+        wait_until(lambda: all(has_begun(main) for main, _ in files), lambda: "two starts")
         (tmp_path / "up").unlink()
         daemon.wait_for("suspended")
-        [run] = [one for one in client.history("backup") if one.status == "running"]
+        daemon.wait_for("suspended")
+        wait_until(
+            lambda: all(state_of(file) == "T" for pair in files for file in pair),
+            lambda: "that they stop",
+        )
+        [run] = [one for one in client.history("copy") if one.status == "running"]
 
         client.cancel(run.id)
-        daemon.wait_for("ended")
+        daemon.wait_for("ended", schedule="copy")
+        (tmp_path / "up").touch()
+        daemon.wait_for("continued", schedule="backup")
+        wait_until(
+            lambda: all(state_of(file) == "S" for file in files[0]), lambda: "that it continues"
+        )
         found = client.execution(run.id)
 
     assert (found.status, found.reason) == ("cancelled", "request")

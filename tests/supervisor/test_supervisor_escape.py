@@ -120,7 +120,8 @@ def test_another_group_of_the_session_is_asked_to_end_with_the_run(
 def test_another_group_of_the_session_that_ignores_term_is_killed_with_the_run(
     bench: Bench, bell: Bell, own_group: str
 ) -> None:
-    tokens = [bench.shell(f"{own_group} stubborn & exec sleep 60") for _ in range(3)]
+    line = f"{own_group} stubborn & exec sleep 60"
+    tokens = [bench.shell(line, kill_grace_ms=300) for _ in range(3)]
     left = read_pids(bell, 3)
 
     bench.link.cancel(tokens)
