@@ -24,11 +24,13 @@ class TypedAheadApp(App[None]):
     may have moved the focus, and letters of a filter would become actions: `r` would start a run.
     """
 
+    keys_typed = 0
     _sent_keys: deque[tuple[events.Key, DOMNode]] | None = None  # with the node they went to
     _held_keys: list[events.Key] | None = None  # None: no question is being prepared
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key) and not event.is_forwarded:
+            self.keys_typed += 1
             if event.key == _TYPED_ENTER and _TYPED_ENTER not in self.screen.active_bindings:
                 event = events.Key("enter", "\r")
             if self._hold(event):

@@ -9,7 +9,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import BindingType
-from textual.cache import LRUCache
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -33,7 +32,6 @@ _OF_LINE = frozenset(
         *("edit", "changes", "graph", "acknowledge"),
     }
 )
-_MOST_STRIPS = 128  # drawn lines that are kept: while a list scrolls, most of them stay the same
 
 
 class LineView(StyledWidget, ScrollView, can_focus=True):
@@ -110,7 +108,6 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._drawn_at = 0  # the line of the screen where the cursor was drawn
         self._base = Style.null()
         self._shown: dict[int, Strip] = {}  # by line of the screen, the heading included
-        self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(_MOST_STRIPS)
 
     # Showing lines.
 
@@ -202,7 +199,12 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._want()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        # Lines that stay on the screen are not drawn again, only moved.
+        shift, last = round(new_value) - round(old_value), self.page
+        drawn = {y - shift: line for y, line in self._drawn.items() if 0 <= y - shift < last}
+        shown = {y - shift: strip for y, strip in self._shown.items() if 0 < y - shift <= last}
         super().watch_scroll_y(old_value, new_value)
+        self._drawn, self._shown = drawn, {y: strip for y, strip in shown.items() if y - 1 in drawn}
         self._want()
 
     def tick(self) -> float:
@@ -227,7 +229,6 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._strips.clear()
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -266,13 +267,9 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         is_marked = line.key in self.marked
         if is_marked:
             base = base + self.theme_style("marked")
-        key = line, on, is_marked, base, width
-        strip = self._strips.get(key)
-        if strip is None:
-            sign = Segment("▌" if is_marked else " ", base + self.theme_style("accent", on=on))
-            segments = [sign, *self._segments(line.cells, base, on=on)]
-            strip = self._strips[key] = Strip(segments).adjust_cell_length(width, base)
-        return strip
+        sign = Segment("▌" if is_marked else " ", base + self.theme_style("accent", on=on))
+        segments = [sign, *self._segments(line.cells, base, on=on)]
+        return Strip(segments).adjust_cell_length(width, base)
 
     def _segments(
         self, cells: Sequence[tuple[Span, ...]], base: Style, *, on: str = ""

@@ -301,6 +301,8 @@ _WIDE = 8  # times the quietest hour; beyond, shades show magnitudes instead of 
 _LEAST_S = 10.0
 _MOST_BUSY = 0.01  # share of the time for counting
 _WHILE_COUNTING = 0.3  # share of the time while counting: keys must not wait
+_SLICE_MS = 8
+_AFTER_KEY_S = 0.3  # nothing is counted while the user types
 CELLS = ("·", "░", "▒", "▓", "█")  # the letters show the shades without colour
 SHADE_STYLES = ("faint", "heat1", "heat2", "heat3", "heat4")
 _HOURS = 24
@@ -328,8 +330,8 @@ def shade(count: int, least: int, most: int) -> int:
 class WeekView(TextLine):
     """Show how busy seven days are; empty until they are counted.
 
-    The reader's thread counts in slices, and at most a hundredth of the time. Changes meanwhile
-    make the view outdated.
+    The reader's thread counts in slices, between keys, and at most a hundredth of the time.
+    Changes meanwhile make the view outdated.
     """
 
     DEFAULT_CSS = "WeekView { height: 8; }"
@@ -364,7 +366,8 @@ class WeekView(TextLine):
 
     async def _count(self) -> None:
         slices: dict[Client, Iterator[WeekHeat | None]] = {}  # of the Client that counts
-        clock, spent_ms = self._query_screen.app.clock, 0
+        app, spent_ms = self._query_screen.app, 0
+        clock = app.clock
 
         def next_slice(client: Client) -> tuple[WeekHeat | None, int]:
             """Count a slice; a new Client begins again."""
@@ -372,15 +375,21 @@ class WeekView(TextLine):
             if client not in slices:
                 slices.clear()
                 slices[client] = client.week_heat(most_per_hour=_MOST_PER_HOUR)
-            return next(slices[client]), clock.monotonic_ms() - begun_ms
+            while True:
+                heat, took_ms = next(slices[client]), clock.monotonic_ms() - begun_ms
+                if heat is not None or took_ms >= _SLICE_MS:
+                    return heat, took_ms
 
         heat = None
         try:
             while heat is None:
                 heat, slice_ms = await self._query_screen.answer_to("week", next_slice)
                 spent_ms += slice_ms
-                if heat is None:
-                    await asyncio.sleep(slice_ms / 1000 * (1 / _WHILE_COUNTING - 1))
+                pause_s, keys = slice_ms / 1000 * (1 / _WHILE_COUNTING - 1), -1
+                while heat is None and keys != app.keys_typed:
+                    keys = app.keys_typed
+                    await asyncio.sleep(pause_s)
+                    pause_s = _AFTER_KEY_S
         finally:
             self._is_counting = False
         self._next_ms = clock.monotonic_ms() + max(_LEAST_S * 1000, spent_ms / _MOST_BUSY)

@@ -239,6 +239,25 @@ class Counting(LineView):
         return super().render_line(y)
 
 
+def test_a_step_that_scrolls_draws_the_lines_of_the_cursor_and_moves_the_others() -> None:
+    app = Shown(Letters(range(50)))
+    app.view = view = Counting(app.view.source)
+
+    async def story() -> list[str]:
+        async with app.run_test(size=(60, 11)) as pilot:
+            await pilot.press("down", *["j"] * 8)
+            await pilot.pause()
+            view.drew.clear()
+            await pilot.press("j")
+            await pilot.pause()
+            assert view.drew == {0, 9, 10}
+            await pilot.press("ctrl+f", "ctrl+b", "k")
+            await pilot.pause()
+            return [line.split()[-1] for line in read_lines(app)[1:]]
+
+    assert asyncio.run(story()) == [str(number) for number in range(9, 19)]
+
+
 @pytest.mark.parametrize(
     ("keys", "drawn", "words"),
     [

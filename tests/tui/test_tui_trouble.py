@@ -269,6 +269,18 @@ def test_a_week_whose_counting_was_cut_off_is_counted_anew(tmp_path: Path) -> No
     watch(story, database, clock, size=(160, 48))
 
 
+def test_a_week_is_counted_to_its_end_though_keys_are_typed_meanwhile(tmp_path: Path) -> None:
+    database, clock = tmp_path / "edgecron.db", FakeClock()
+    clock.pace_ms = 3
+    make(database, *(f"job-{number}" for number in range(300)), clock=clock)
+
+    async def story(seen: Seen) -> None:
+        await seen.press("1", "j", "k")
+        await seen.until(lambda: "300 /h" in seen.text())
+
+    watch(story, database, clock, size=(160, 48))
+
+
 def test_what_changes_right_after_a_week_was_counted_is_counted_when_it_is_time_to(
     tmp_path: Path,
 ) -> None:
