@@ -127,6 +127,11 @@ LOCAL_COMMANDS = frozenset({
     "adopt", "backup", "daemon", "demo", "doctor", "engine", "env", "migrate", "notify", "prune",
     "restore", "service",
 })  # fmt: skip
+# They only read the database, so they also work on a full disk.
+READING = frozenset({
+    "backup", "doctor", "env", "export", "history", "list", "logs", "metrics", "next", "notices",
+    "show", "simulate", "stats", "status", "why",
+})  # fmt: skip
 # They use no database.
 WITHOUT_DATABASE = frozenset({"check", "completion", "demo", "scan", "self"})
 # They print no JSON.

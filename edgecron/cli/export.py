@@ -65,7 +65,7 @@ def _find(cli: Session, names: list[str]) -> list[Definition]:
         return [client.schedule(name).definition for name in dict.fromkeys(names)]
     schedules = client.definitions()
     if not schedules:
-        cli.say(f"edgecron: no schedules in {cli.client().place}: nothing is exported")
+        cli.say(f"edgecron: no schedules in {client.place}: nothing is exported")
     return schedules
 
 

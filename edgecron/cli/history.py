@@ -120,7 +120,7 @@ class HistoryCommand:
             is_any = not statuses and not causes and before_id is None and not has_times
             cli.say("no runs yet" if is_any else "no such runs")
         else:
-            say_empty(cli)
+            say_empty(cli, client)
         warn_of_unreadable(cli, "run", [str(run_id) for run_id in unreadable])
         return 0
 
@@ -278,12 +278,9 @@ class WhyCommand:
 
     @staticmethod
     def run(cli: Session, args: Namespace) -> int:
-        client = cli.client(must_exist=True)
+        client = cli.reading_client()
         if args.time is None and args.name.isascii() and args.name.isdigit():
-            client.take_over()
             return _why_run(cli, client, args.name)
-        # A run that ended while no engine was running must not look active.
-        client.take_over()
         if args.time is None:
             return _why_now(cli, args.name)
         if args.time.isascii() and args.time.isdigit():

@@ -118,7 +118,7 @@ class ListCommand:
         elif client is not None and (wanted or args.after) and client.standings(limit=1):
             cli.say("no schedule matches")
         else:
-            say_empty(cli)
+            say_empty(cli, client or cli.client())
         return 0
 
 
@@ -200,9 +200,8 @@ def say_more(cli: Session, words: list[str], *, after: str, limit: str | None) -
     cli.say(f"there are more: {cli.command(shlex.join(more))}; or all: -n all")
 
 
-def say_empty(cli: Session) -> None:
+def say_empty(cli: Session, client: Reader) -> None:
     """Say that there are no schedules, and how to add one."""
-    client = cli.client()
     cli.say(f"no schedules yet in {client.place}")
     cli.say(f"add one: {cli.command(FIRST_SCHEDULE)}")
 
@@ -297,7 +296,7 @@ class NextCommand:
         elif client.count_schedules()[0]:
             _say_nothing_to_come(cli, client, args.name)
         else:
-            say_empty(cli)
+            say_empty(cli, client)
         return 0
 
 

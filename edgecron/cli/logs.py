@@ -79,19 +79,19 @@ def run(cli: Session, args: Namespace) -> int:
         )
     lines = None if args.lines is None else read_count(args.lines, what="-n", least=0)
     cli.waits_for_server = args.follow
-    client = cli.client(must_exist=True)
+    client = cli.reading_client()
     if args.follow:
         follower = LogFollower(
             cli, stream=args.stream, lines=lines, zone=cli.zone() if args.times else None
         )
         if not _is_number(args.run):
             return follower.follow_schedule(args.run)
-        follower.follow_run(_refreshed(client, _find_run(cli, client, args.run)))
+        follower.follow_run(find_shown(cli, client, args.run))
         return 0
     if has_times:
         _show_all(cli, client, args, lines=lines)
         return 0
-    execution = find_shown(cli, args.run)
+    execution = find_shown(cli, client, args.run)
     if args.result:
         put_result(cli, execution)
     else:
@@ -102,7 +102,6 @@ def run(cli: Session, args: Namespace) -> int:
 def _show_all(cli: Session, client: Client, args: Namespace, *, lines: int | None) -> None:
     """Print the output of all runs within times, the oldest first, each after a line about it."""
     since, until = read_times(args, client)
-    client.take_over()
     found: list[Execution] = []
     choice = RunChoice(statuses=_STARTED, since=since, until=until)
     while page := client.history(args.run, choice=choice, limit=_PAGE):
@@ -134,13 +133,14 @@ def say_begin(cli: Session, execution: Execution) -> None:
     cli.say(f"==> run {execution.id} of {execution.schedule}{attempt}{scope}, {time} <==")
 
 
-def find_shown(cli: Session, word: str) -> Execution:
-    """Return a run by its number, or the newest run of a schedule, as it is now.
+def find_shown(cli: Session, client: Client, word: str) -> Execution:
+    """Return a run by its number, or the newest run of a schedule. Raises NotFound."""
+    if not _is_number(word):
+        execution = client.last_run(word)
+        say_removed(cli, client, word)
+        return execution
 
-    Raises NotFound.
-    """
-    client = cli.client(must_exist=True)
-    return _refreshed(client, _find_run(cli, client, word))
+    return client.execution(read_run_number(word))
 
 
 def _show(cli: Session, execution: Execution, args: Namespace, *, lines: int | None) -> None:
@@ -219,26 +219,8 @@ def _refuse_beside_result(args: Namespace) -> None:
         )
 
 
-def _refreshed(client: Client, execution: Execution) -> Execution:
-    """Return a run as it is now: it can have ended while no engine was there to record it."""
-    if execution.status is not Status.RUNNING:
-        return execution
-    client.take_over()
-    return client.execution(execution.id)
-
-
 def _is_number(word: str) -> bool:
     return word.isascii() and word.isdigit()
-
-
-def _find_run(cli: Session, client: Client, word: str) -> Execution:
-    """Return a run by its number, or the newest run of a schedule. Raises NotFound."""
-    if not _is_number(word):
-        execution = client.last_run(word)
-        say_removed(cli, client, word)
-        return execution
-
-    return client.execution(read_run_number(word))
 
 
 class LogFollower:

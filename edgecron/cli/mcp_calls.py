@@ -33,6 +33,7 @@ from edgecron.views.json_objects import execution_object, mask_values, schedule_
 if TYPE_CHECKING:
     from edgecron.client.plain_forms import Shape
     from edgecron.client.protocol import Client
+    from edgecron.client.questions import Reader
 
 Arguments = Mapping[str, Any]
 MOST_SIZE = 64 * 1024  # letters of an answer, all of which an assistant reads
@@ -152,8 +153,6 @@ def shown(value: Any, *, most: int = _MOST_TEXT) -> Any:
 class ToolSession(Session):
     """A session for one call: uses the outer session's database and collects the output."""
 
-    is_brief = False
-
     def __init__(self, outer: Session) -> None:
         super().__init__()
         self.is_json = True
@@ -163,13 +162,15 @@ class ToolSession(Session):
         self.notes: list[str] = []
         self._outer = outer
 
-    def client(self, *, must_exist: bool = False, reads_if_full: bool = False) -> Client:
-        # Never make a database: an assistant does not choose its path. `reads_if_full` would keep
-        # an engine out for as long as the outer session is open.
+    def client(self, *, must_exist: bool = False) -> Client:
+        # Never make a database: an assistant does not choose its path.
         return self._outer.client(must_exist=True)
 
-    def reading_client(self, *, reads_if_full: bool = False) -> Client:
+    def reading_client(self) -> Client:
         return self._outer.reading_client()
+
+    def reader(self) -> Reader:
+        return self.reading_client()
 
     def close(self) -> None:
         """Do nothing: the outer session closes the database."""
@@ -264,7 +265,7 @@ OUTPUT_CAUTION = (
 
 def read_output(session: ToolSession, arguments: Arguments) -> dict[str, Any]:
     """Return a run and the last lines that it printed."""
-    run = find_shown(session, str(arguments["run"]))
+    run = find_shown(session, session.reading_client(), str(arguments["run"]))
     asked = {"lines": OUTPUT_LINES, **arguments, "run": run.id}
     words = words_of(asked, {"lines": "-n", "stream": "--stream"}, "run")
     chunks = session.run_command("logs", words)

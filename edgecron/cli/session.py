@@ -26,6 +26,7 @@ from edgecron.base.paths import (
     shown_location,
 )
 from edgecron.base.zones import use_zone_of_engines
+from edgecron.cli.commands import COMMANDS, LOCAL_COMMANDS, READING, WITHOUT_DATABASE
 from edgecron.cli.output import Output
 from edgecron.formats.config import Config, load
 from edgecron.model.choices import COMMAND_QUEUE
@@ -55,8 +56,6 @@ class Session(Output):
     If `error_exit` is set, it is the exit code of every error of edgecron. If `waits_for_server` is
     set before the first `client()`, the client waits for a lost server as long as it stays set.
     """
-
-    is_brief = True  # it closes the database soon after it has read
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,12 +120,11 @@ class Session(Output):
         given = self.config().find("database")
         return read_location(None if given is None else str(given.text))
 
-    def client(self, *, must_exist: bool = False, reads_if_full: bool = False) -> Client:
+    def client(self, *, must_exist: bool = False) -> Client:
         """Open the database that --url, --db, a variable or a file names, else the user's own.
 
         With `must_exist`, raises NotFound if the file does not exist. Otherwise the first use
-        creates it, unless its folder is missing: see `check_folder`. `reads_if_full` is for a
-        command that is soon over; see `Client`.
+        creates it, unless its folder is missing: see `check_folder`.
         """
         if not self.has_database():
             if must_exist:
@@ -134,7 +132,7 @@ class Session(Output):
             self.check_folder()
             self._is_new = True
         if self._client is None:
-            self._client = self.opener(reads_if_full=reads_if_full)(must_exist)
+            self._client = self.opener()(must_exist)
             if self.remote_url() is None:
                 self._tell_long_waits()
         return self._client
@@ -153,11 +151,7 @@ class Session(Output):
         )
 
     def opener(
-        self,
-        *,
-        busy_wait_s: float | None = None,
-        cache_kib: int | None = None,
-        reads_if_full: bool = False,
+        self, *, busy_wait_s: float | None = None, cache_kib: int | None = None
     ) -> Callable[[bool], Client]:
         """Return a function that opens clients; its argument says whether the database must exist.
 
@@ -188,7 +182,7 @@ class Session(Output):
                 location,
                 must_exist=must_exist,
                 busy_wait_s=wait_s,
-                reads_if_full=reads_if_full,
+                reads_if_full=self._reads_if_full(),
                 origin=self.origin,
             )
             if self.has_database():
@@ -200,6 +194,10 @@ class Session(Output):
 
         return open_here
 
+    def _reads_if_full(self) -> bool:
+        """Whether the command only reads, and soon closes the database."""
+        return self.command_name in READING and not self.waits_for_server
+
     def local_client(self, *, must_exist: bool = False) -> LocalClient:
         """Open the database of this machine. Raises NotSupported if --url names a server."""
         self.location()
@@ -209,13 +207,13 @@ class Session(Output):
         assert isinstance(client, LocalClient)
         return client
 
-    def reading_client(self, *, reads_if_full: bool = False) -> Client:
+    def reading_client(self) -> Client:
         """Open the database for a command that only reads. Raises NotFound if it is missing."""
-        client = self.client(must_exist=True, reads_if_full=reads_if_full)
+        client = self.client(must_exist=True)
         if self.remote_url() is None:
-            # Record the end of runs whose engine and supervisor are gone. If that can't be
-            # written now, the command shows what is recorded, or its own error. A server that
-            # can't be reached is asked only once: that can take long.
+            # Record the end of runs whose engine and supervisor are gone: they must not look
+            # active. If that can't be written now, the command shows what is recorded, or its own
+            # error. A server that can't be reached is asked only once: that can take long.
             with (
                 nullcontext() if isinstance(self.location(), ServerUrl) else suppress(EdgecronError)
             ):
@@ -240,7 +238,7 @@ class Session(Output):
             from edgecron.client.schedules import Schedules as LocalReader
 
             self._reader = LocalReader(
-                self.location(), must_exist=True, reads_if_full=self.is_brief
+                self.location(), must_exist=True, reads_if_full=self._reads_if_full()
             )
             self._tell_long_waits()
             # An active run might have an end to record, and `reading_client` reports each error.
@@ -248,8 +246,8 @@ class Session(Output):
                 if not any(self._reader.active_counts().values()):
                     use_zone_of_engines(self._reader.local_zone())
                     return self._reader
-            self._reader.close()  # On a full disk, it keeps others out.
-        return self.reading_client(reads_if_full=True)
+            self.close()  # On a full disk, it would keep the other connection out.
+        return self.reading_client()
 
     def has_database(self) -> bool:
         """Return whether the database exists; one of a server is looked at when it is opened.
@@ -326,7 +324,7 @@ class Session(Output):
 
     def next_sentence(self, schedule: Schedule) -> str:
         """Return when a schedule runs next, or why it does not."""
-        client = self.client()
+        client = self._reader or self.client()
         return next_sentence(
             schedule,
             zone=self.zone(),
@@ -340,11 +338,8 @@ class Session(Output):
         An engine must run as the owner of its database, so root gets a `sudo -u`.
         """
         url = self.remote_url()
-        if url is not None:
-            from edgecron.cli.commands import LOCAL_COMMANDS
-
-            if words.partition(" ")[0] in LOCAL_COMMANDS:
-                return f"edgecron {words}, on the machine of {url}"
+        if url is not None and words.partition(" ")[0] in LOCAL_COMMANDS:
+            return f"edgecron {words}, on the machine of {url}"
         owner = self._other_owner() if words.partition(" ")[0] == "daemon" else None
         database = self._shown_database() if owner is None else str(self.location())
         sudo = "" if owner is None else f"sudo -u {owner} "
@@ -355,8 +350,6 @@ class Session(Output):
 
     def complete_commands(self, hint: str) -> str:
         """Add the options of this database to the command lines of a hint that lack them."""
-        from edgecron.cli.commands import COMMANDS, LOCAL_COMMANDS, WITHOUT_DATABASE
-
         here = WITHOUT_DATABASE | {"config"} | (LOCAL_COMMANDS if self.url is not None else set())
         given = join(self.given(self._shown_database()))
 

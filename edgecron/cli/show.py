@@ -82,9 +82,7 @@ class ShowCommand:
                 f"{option} is given without --changes",
                 hint=f"list the changes: edgecron show {args.name} --changes",
             )
-        client = cli.client(must_exist=True)
-        # A run that ended while no engine was running must not look active.
-        client.take_over()
+        client = cli.reading_client()
         if args.name.isascii() and args.name.isdigit():  # No name is digits alone.
             return _show_run(cli, client, args.name, is_masked=not args.reveal)
 

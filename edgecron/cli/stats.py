@@ -87,7 +87,6 @@ class StatsCommand:
                 hint=cli.command(f"stats {args.name}"),
             )
         client = cli.reading_client()
-        client.take_over()
         found = client.tallies(
             args.name,
             since=read_past(args.since, what="--since", now=client.now()),
@@ -283,7 +282,8 @@ class MetricsCommand:
     scheduler_claim_lock_failures_total: how often a claim of the schedule found the database
     locked. A server gives the same for /metrics?per_schedule=1.
 
-    This command needs an extra: pip install 'edgecron[metrics]'. --json prints an array of samples.
+    This command needs the extra `metrics`: see `edgecron help install`. --json prints an array of
+    samples.
     """
 
     @staticmethod

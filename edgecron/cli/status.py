@@ -56,7 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    client = cli.reading_client(reads_if_full=True)
+    client = cli.reading_client()
     if cli.is_json:
         cli.put_json([_object(cli, client)])
     else:

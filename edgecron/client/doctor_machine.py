@@ -26,7 +26,6 @@ from edgecron.store.sqlite.whole_file import (
     find_damage_within,
     find_orphans,
     is_repairable,
-    is_write_locked,
     orphan_words,
 )
 from edgecron.views.phrases import named_words, size_words
@@ -427,7 +426,7 @@ def check_access(client: Client) -> list[Finding]:
         return _check_server(client)
     path = client.location
     found = []
-    if is_write_locked(path, wait_s=_LOCK_WAIT_S):
+    if _is_write_locked(client):
         found.append(
             warning(
                 "database",
@@ -449,12 +448,18 @@ def check_access(client: Client) -> list[Finding]:
     return found or [well("database", str(path))]
 
 
-def _check_server(client: Client) -> list[Finding]:
-    """Check that the writers' lock of a server's database can be had, and that notices come."""
+def _is_write_locked(client: Client) -> bool:
+    """Whether another process keeps the writers' lock for longer than we wait. Writes nothing."""
     try:
         with client.waiting_at_most(_LOCK_WAIT_S), client.store.transaction():
-            pass
+            return False
     except DatabaseBusy:
+        return True
+
+
+def _check_server(client: Client) -> list[Finding]:
+    """Check that the writers' lock of a server's database can be had, and that notices come."""
+    if _is_write_locked(client):
         return [
             warning(
                 "database",

@@ -36,10 +36,6 @@ class Client(Questions, Protocol):
     def clock(self) -> Clock:
         """The clock of the database's machine."""
 
-    @property
-    def place(self) -> str:
-        """Where the database is, for people: a path or a URL."""
-
     def interrupt(self) -> None:
         """Let the running question raise QueryInterrupted. Can be called from any thread.
 

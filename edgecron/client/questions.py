@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 class Reader(Protocol):
     """The schedules of a database, for one thread and only to read."""
 
+    @property
+    def place(self) -> str:
+        """Where the database is, for people: a path or a URL."""
+
     def now(self) -> datetime:
         """Return the wall time of the database's machine, aware, in UTC."""
 

@@ -1,4 +1,4 @@
-"""A full disk under the database, without an engine: what only reads still works."""
+"""A full disk under the database, without an engine: commands that only read still work."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ from tests.support.program import PROGRAM
 
 pytestmark = pytest.mark.failure(51)
 
+_READS = (
+    *(
+        ["list"],
+        ["status"],
+        ["export"],
+        ["show", "tidy"],
+        ["show", "1"],
+        ["show", "tidy", "--changes"],
+    ),
+    *(["why", "tidy"], ["why", "1"], ["next"], ["next", "tidy"], ["history"], ["logs", "tidy"]),
+    *(["stats"], ["simulate"], ["notices"], ["metrics"], ["env", "show", "tidy"]),
+)
 _CALLS = (
     {
         "method": "initialize",
@@ -43,28 +55,47 @@ def database(disk: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
-def test_the_schedules_can_be_read_on_a_full_disk(
-    edgecron: Edgecron, disk: Path, *, is_waiting: bool
+def test_a_command_that_only_reads_works_on_a_full_disk(
+    edgecron: Edgecron, disk: Path, tmp_path: Path, *, is_waiting: bool
 ) -> None:
-    edgecron("add", "tidy", "--every", "1h", "--", "true")
+    edgecron("add", "tidy", "--every", "1h", "--", "echo", "swept")
+    edgecron("run", "tidy", "--wait")
     if is_waiting:  # Then `list` loads what also writes.
         edgecron("run", "tidy")
+    copy = tmp_path / "copy.db"
     filler = fill(disk)
 
-    listed = edgecron("list")
-    status = edgecron("status")
-    exported = edgecron("export")
+    found = {" ".join(words): edgecron(*words) for words in _READS}
+    kept = edgecron("backup", str(copy))
+    checked = edgecron("doctor")
     refused = edgecron("pause", "tidy")
     filler.unlink()
     paused = edgecron("pause", "tidy")
 
-    assert [one.code for one in (listed, status, exported)] == [0, 0, 0]
-    assert "tidy" in listed.out
-    assert "1 schedule" in status.out
-    assert "[schedules.tidy]" in exported.out
+    assert {words: one.err for words, one in found.items() if one.code} == {}
+    assert "tidy" in found["list"].out
+    assert "1 schedule" in found["status"].out
+    assert "[schedules.tidy]" in found["export"].out
+    assert found["logs tidy"].out == "swept\n"
+    assert (kept.code, copy.exists()) == (0, True)
+    assert "0 MiB free" in checked.out
+    assert "no space left" not in checked.out
     assert refused.code == 5
     assert "no space left" in refused.err
     assert paused.code == 0
+
+
+def test_a_database_without_schedules_can_be_read_on_a_full_disk(
+    edgecron: Edgecron, disk: Path
+) -> None:
+    edgecron("add", "tidy", "--every", "1h", "--", "true")
+    edgecron("rm", "tidy")
+    fill(disk)
+
+    for words in (["list"], ["next"], ["history"]):
+        said = edgecron(*words)
+
+        assert (said.code, "no schedules yet" in said.err) == (0, True), said.err
 
 
 def test_a_session_of_an_assistant_keeps_no_engine_out_of_a_full_disk(

@@ -58,7 +58,7 @@ def copy_database(path: Path, target: Path, *, on_progress: Progress) -> Content
     The copy is not synced to the disk. `on_progress` gets the pages copied and the pages in all.
     Raises NotFound or DatabaseUnusable for the database, EdgecronError for the copy.
     """
-    database = Database(path, must_exist=True)
+    database = Database(path, must_exist=True, reads_if_full=True)
     try:
         with snapshot(database):
             for done, count in _pages(database, target):

@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from edgecron.base.errors import DatabaseBusy, DatabaseFull, DatabaseUnusable, QueryInterrupted
+from edgecron.base.errors import DatabaseFull, DatabaseUnusable, QueryInterrupted
 from edgecron.base.values import NamedTuple
 from edgecron.planning.retention import batches_of
 from edgecron.store.sqlite.connection import Database
@@ -239,18 +239,6 @@ _REPAIRS = {
         SELECT DISTINCT group_name FROM schedules
         WHERE group_name IS NOT NULL AND group_name NOT IN (SELECT name FROM groups)""",
 }
-
-
-def is_write_locked(path: Path, *, wait_s: float) -> bool:
-    """Whether another process holds the write lock for longer than we wait. Writes nothing."""
-    database = Database(path, busy_wait_s=wait_s, must_exist=True)
-    try:
-        with database.transaction():
-            return False
-    except DatabaseBusy:
-        return True
-    finally:
-        database.close()
 
 
 def find_damage(database: Database, *, is_deep: bool = False) -> list[str]:
