@@ -22,7 +22,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_name
-from edgecron.base.errors import Problems, UsageError
+from edgecron.base.errors import InvalidName, Problems, UsageError
 from edgecron.base.units import to_ms
 from edgecron.base.zones import (
     LOCAL,
@@ -74,7 +74,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    check_name(args.name, what="schedule name")
+    _check_name(args.name)
     rename_former_option(cli, args)
     given = args
     args = with_defaults(cli, args)
@@ -126,6 +126,15 @@ def run(cli: Session, args: Namespace) -> int:
     warn_of_missing(cli, [schedule.spec])
     cli.warn_without_engine(client, schedule)
     return 0
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_name(name, what="schedule name")
+    except InvalidName as error:
+        from edgecron.cli.suggestions import hint_for_line  # Only for errors.
+
+        raise InvalidName(error.message, hint=hint_for_line(name) or error.hint) from None
 
 
 def describe_all(triggers: list[Trigger]) -> str:

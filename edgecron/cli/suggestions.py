@@ -10,11 +10,13 @@ from shlex import join, quote
 from typing import NoReturn
 
 from edgecron.base.checks import suggest
-from edgecron.base.errors import UsageError
+from edgecron.base.errors import InvalidTrigger, UsageError
 from edgecron.base.files import package_text
 from edgecron.base.window_texts import split_once_in
+from edgecron.formats.crontab_names import suggest_stem
 from edgecron.formats.option_texts import is_words
 from edgecron.model.options import OPTIONS, OptionType
+from edgecron.triggers import parse_trigger
 
 _ALIKE = 0.75  # of two options without their dashes: jsn is json, time is not timeout
 _MACROS = ("hourly", "daily", "weekly", "monthly", "yearly")  # of cron texts
@@ -60,6 +62,9 @@ def _split_hint(word: str, argv: list[str]) -> str | None:
 
 def _stray_hint(unknown: list[str], argv: list[str]) -> str:
     """Guess what stray words were meant to be: a part of a time, or a job."""
+    line = hint_for_line(" ".join(argv)) if "run" in argv else None
+    if line is not None:
+        return line
     word = unknown[0]
     before = argv[argv.index(word) - 1]
     switches = (one.option for one in OPTIONS.values() if one.type is OptionType.SWITCH)
@@ -87,6 +92,26 @@ def _find_trigger_option(text: str) -> str | None:
         return f"--when {quote(text)}"
     kind, _, value = text.partition(" ")
     return f"--{kind} {quote(value)}" if value and kind in ("after", "at", "every") else None
+
+
+def hint_for_line(text: str) -> str | None:
+    """Write a line of the dashboard, `TIME run COMMAND`, as a command; None for other texts."""
+    from edgecron.tui.quick_add import find_shell_sign, split_line  # It loads the dashboard.
+
+    line = split_line(text)
+    times = line.when.splitlines()
+    try:
+        for one in times:
+            parse_trigger(one)
+    except InvalidTrigger:
+        return None
+    if not times:
+        return None
+    name = line.name or (suggest_stem(line.job) if line.job else "NAME")
+    job = (
+        f"--shell {quote(line.job)}" if find_shell_sign(line.job) else f"-- {line.job or 'COMMAND'}"
+    )
+    return f"edgecron add {name} {' '.join(f'--when {quote(one)}' for one in times)} {job}"
 
 
 def refuse_option(word: str, known: Iterable[str], *, prog: str) -> NoReturn:

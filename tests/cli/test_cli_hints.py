@@ -14,6 +14,29 @@ COMMAND = ("--", "true")
 
 
 @pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("every weekday at 9 run ./sync.sh", "sync --when 'every weekday at 9' -- ./sync.sh"),
+        (
+            "every 5m run curl a.example | grep ok",
+            "curl --when 'every 5m' --shell 'curl a.example | grep ok'",
+        ),
+        ("tidy: daily at 9; on boot -- ls", "tidy --when 'daily at 9' --when 'on boot' -- ls"),
+        ("every weekday at 9", "NAME --when 'every weekday at 9' -- COMMAND"),
+    ],
+)
+def test_a_line_of_the_dashboard_gets_the_command_that_does_it(
+    edgecron: Edgecron, line: str, command: str
+) -> None:
+    said = edgecron("add", line)
+    unquoted = edgecron("add", *line.split())
+
+    assert (said.code, unquoted.code) == (2, 2)
+    assert said.err.endswith(f"\nhint: edgecron add {command}\n")
+    assert (f"\nhint: edgecron add {command}\n" in unquoted.err) is (" run " in line)
+
+
+@pytest.mark.parametrize(
     ("words", "hint"),
     [
         ((*ADD, "--overlap", "skp", *COMMAND), "did you mean --overlap skip?"),
