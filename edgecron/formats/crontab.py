@@ -6,6 +6,7 @@ Lines mean what Debian's cron and cronie read in them.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 
 from edgecron.base.errors import InvalidInput
@@ -244,6 +245,12 @@ class _Reading:
                 f"the command is {len(command)} characters long, and Debian's cron takes at most"
                 f" {DEBIAN_COMMAND_MOST}",
             )
+        if stdin is not None and _is_cut(command):
+            self.warn(
+                line,
+                "cron ends the command at the first %, which starts its input; to keep a %, write"
+                " \\%",
+            )
         self._add(line, timing.trigger, suggest_stem(command), command, stdin=stdin, user=user)
         self.commands.append(command)
 
@@ -294,6 +301,16 @@ class _Reading:
             policies=Policies(jitter_s=jitter_s, notify=self.settings.notify),
         )
         self.entries.append(Entry(line=line.number, raw=line.raw, stem=stem, spec=spec))
+
+
+def _is_cut(command: str) -> bool:
+    """Whether a command seems to end too early, within quotes or within `$(date +`."""
+    try:
+        shlex.split(command)
+    except ValueError:
+        return True
+    is_open = command.count("$(") > command.count(")") or command.count("`") % 2
+    return bool(is_open) or command.endswith("+")
 
 
 def _check_line(line: Line) -> None:

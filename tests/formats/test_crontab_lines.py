@@ -266,6 +266,26 @@ def test_a_last_line_without_a_newline_is_imported_with_a_warning(read: Read) ->
     assert read("@daily a\n# the end").warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [
+        ("tar czf /b/$(date +%F).tgz /home", 1),
+        ("echo `date +%H`", 1),
+        ("echo '50%'", 1),
+        ("date +%F", 1),
+        ("tar czf /b/$(date +\\%F).tgz /home", 0),
+        ("mail -s 'for $(whoami)' ada%Ada,%hello", 0),
+    ],
+)
+def test_a_command_that_a_percent_sign_cuts_is_warned_of(
+    read: Read, command: str, count: int
+) -> None:
+    crontab = read(f"@daily {command}\n")
+
+    assert len(crontab.entries) == 1
+    assert [r"to keep a %, write \%" in one.message for one in crontab.warnings] == [True] * count
+
+
 def test_a_command_longer_than_debian_takes_is_warned_of(read: Read) -> None:
     crontab = read(f"@daily {'x' * 999}\n@daily {'y' * 998}\n")
 
