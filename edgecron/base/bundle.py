@@ -33,6 +33,8 @@ _EXEC = (
     "spec.loader.exec_module(package); sys.path.append(home);"
     "from importlib import import_module; import_module(sys.argv[2]).main(sys.argv[3:])"
 )
+# What a tool leaves in the environment of a program, and how it installs the program again.
+_TOOLS = {"pipx_metadata.json": "pipx install --force", "uv-receipt.toml": "uv tool install"}
 SHARED = "program"  # the folder of all versions, in each place that the launcher unpacks to
 
 
@@ -105,9 +107,30 @@ def held_fds() -> frozenset[int]:
 
 
 def hint_for_extra(extra: str) -> str:
-    """Write how to install a missing extra."""
-    install = f"pip install 'edgecron[{extra}]'"
-    return install if _bundle is None else f"the single binary does not have it; {install} does"
+    """Write how to add a missing extra to this installation, from where it came."""
+    if _bundle is not None:
+        return "the single binary does not have it; see: edgecron help install"
+    # Only errors need these.
+    from importlib.metadata import PackageNotFoundError, distribution
+    from json import loads
+    from shlex import quote
+    from shutil import which
+    from urllib.parse import unquote
+
+    try:
+        origin = loads(distribution("edgecron").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        origin = {}
+    url = origin.get("url", "")
+    # A clone or a wheel of this machine: the index might not have this version.
+    source = unquote(url.removeprefix("file://")) if url.startswith("file:") else "edgecron"
+    is_editable = origin.get("dir_info", {}).get("editable", False)
+    pip = os.path.join(sys.prefix, "bin", "pip")
+    install = f"{'pip' if which('pip') == pip else quote(pip)} install"
+    for note, tool in _TOOLS.items():
+        if os.path.exists(os.path.join(sys.prefix, note)):
+            install = tool
+    return f"{install} {'-e ' * is_editable}{quote(f'{source}[{extra}]')}"
 
 
 def settle(environ: MutableMapping[str, str], *, folder: str) -> Bundle | None:

@@ -12,7 +12,7 @@ With these, the assistant can run any command as the user of the engine.
 Values of environment, payload and stdin are shown as *** unless you give --reveal. edgecron limits
 and cleans the output of jobs and marks it as untrusted data.
 
-This command needs the SDK: pip install 'edgecron[mcp]'.
+This command needs the extra `mcp`: see `edgecron help install`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ so it also works if no engine is running. When you leave it, engines and jobs co
 that you started from it ends with it, and its jobs continue. Set the theme and keys in the
 configuration: see `edgecron config show dashboard`.
 
---web needs textual-serve: pip install 'edgecron[web]'. Everyone who can open the page can do what
+--web needs the extra `web`: see `edgecron help install`. Everyone who can open the page can do what
 you can do. On this machine that is you and root (every user on systems without /proc). If other
 machines can reach the address, --web needs --token-file FILE and asks browsers for the token.
 """

@@ -8,6 +8,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from edgecron.base.bundle import hint_for_extra
 from edgecron.base.errors import NotFound, NotSupported, ServerUnavailable, Unreadable
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Status
@@ -69,7 +70,7 @@ def need_library() -> None:
     if find_spec("prometheus_client") is None:
         raise NotSupported(
             "metrics need prometheus-client, which is not installed",
-            hint="pip install 'edgecron[http]', or 'edgecron[metrics]' for metrics only",
+            hint=hint_for_extra("metrics"),
         )
 
 

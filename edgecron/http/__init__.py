@@ -18,8 +18,8 @@
     serving          where the API is served, from a thread
     connections      connections of our own server
 
-This is an extra: `pip install 'edgecron[http]'`. `application(DATABASE, token=...)` is for your own
-server, as it is or mounted in another application:
+This is the extra `http`. `application(DATABASE, token=...)` is for your own server, as it is or
+mounted in another application:
 
     from edgecron.http import application
     app.mount("/jobs", application("app.db", token="..."))

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgecron.base.bundle import hint_for_extra
 from edgecron.base.errors import InvalidInput, NotSupported, UsageError
 from edgecron.base.files import MAKE
 from edgecron.base.paths import HTTP_PLACE, Location, is_root, resolve_path
@@ -192,7 +193,7 @@ def check_served(place: Place, *, has_token: bool, proc: Path = PROC) -> None:
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise NotSupported(
             "the HTTP API needs starlette and uvicorn, which are not installed",
-            hint="pip install 'edgecron[http]'",
+            hint=hint_for_extra("http"),
         )
 
 

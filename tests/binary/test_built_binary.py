@@ -156,7 +156,7 @@ def test_what_it_does_not_have_says_where_it_is() -> None:
     )
 
     assert said.returncode == 1
-    assert "the single binary does not have it; pip install 'edgecron[mcp]' does" in said.stderr
+    assert "the single binary does not have it; see: edgecron help install" in said.stderr
 
 
 def test_a_service_is_of_the_link_that_it_was_started_by(tmp_path: Path) -> None:

@@ -630,4 +630,4 @@ def test_without_the_sdk_it_says_what_to_install(
     said = edgecron("mcp")
 
     assert said.code == 1
-    assert "pip install 'edgecron[mcp]'" in said.err
+    assert "[mcp]'" in said.err

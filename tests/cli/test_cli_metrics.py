@@ -85,7 +85,7 @@ def test_without_the_library_it_says_what_to_install(
     said = edgecron("metrics")
 
     assert said.code == 1
-    assert "pip install 'edgecron[http]'" in said.err
+    assert "[metrics]'" in said.err
 
 
 def test_a_file_and_json_are_not_both(edgecron: Edgecron, backup: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.bundle import hint_for_extra
 from edgecron.base.clock import SystemClock
 from edgecron.base.system_bus import has_library
 from edgecron.base.units import parse_instant
@@ -229,7 +230,7 @@ def test_add_edit_and_why_say_that_a_condition_needs_an_extra(edgecron: Edgecron
     doctor = edgecron("doctor")
     show = edgecron("show", "sync")
 
-    missing = "the extra dbus is missing: pip install 'edgecron[dbus]'"
+    missing = f"the extra dbus is missing: {hint_for_extra('dbus')}"
     for said in (added, edited):
         assert f"it is unknown whether the network is metered: {missing}" in said.err
     assert "metered" not in other.err

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from edgecron.base.bundle import hint_for_extra
 from edgecron.base.paths import ServerUrl, read_location
 from edgecron.client import Client
 from tests.support.cli import Edgecron
@@ -147,7 +148,7 @@ def test_without_the_driver_the_hint_installs_it(
 
     assert said.code == 1
     assert "needs psycopg, which is not installed" in said.err
-    assert "hint: pip install 'edgecron[postgres]'" in said.err
+    assert f"hint: {hint_for_extra('postgres')}" in said.err
 
 
 def test_a_url_is_shown_without_its_passwords_and_equals_itself() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.bundle import hint_for_extra
 from edgecron.base.errors import InvalidInput
 from edgecron.base.units import from_ms
 from edgecron.base.values import replace
@@ -194,4 +195,4 @@ def test_a_missing_library_is_named_with_its_pip_command(
     monkeypatch.setitem(sys.modules, "holidays", None)
     with pytest.raises(InvalidInput, match="the library holidays is not installed") as caught:
         add(story, "holidays:DE")
-    assert caught.value.hint == "pip install 'edgecron[holidays]'"
+    assert caught.value.hint == hint_for_extra("holidays")
