@@ -20,7 +20,7 @@ from edgecron.base.values import dataclass
 from edgecron.client import Client
 from edgecron.client.engine_health import EngineState, holds_open
 from edgecron.engine.sleep import watch_writes
-from edgecron.engine.state_folder import engine_lock_path, find_root_risk
+from edgecron.engine.state_folder import engine_lock_path, find_root_risk, owner_of
 from edgecron.store.sqlite.whole_file import (
     find_damage,
     find_damage_within,
@@ -126,7 +126,9 @@ def check_files(database: Path, state_dir: Path) -> list[Finding]:
                     hint=f"chmod {mode:o} {quote(str(path))}",
                 )
             )
-    opening = find_root_risk(database)
+    # The engine of another user's database runs as that user.
+    is_ours = owner_of(database) in (None, os.geteuid())
+    opening = find_root_risk(database) if is_ours else None
     if opening is not None:
         wide.append(
             problem(

@@ -362,6 +362,11 @@ def find_root_risk(database: Path) -> Weakness | None:
     for path in (database, state_dir(database)):
         weakness = find_weakness(path)
         if weakness is not None:
+            owner = owner_of(weakness.path)
+            if owner and weakness.path in Path(os.path.abspath(database)).parents:
+                # It can be a home: do not take it from its user.
+                words = f"move the database to a folder of root, or give it to user {owner}"
+                return weakness._replace(mend=words)
             return weakness
     return None
 

@@ -53,11 +53,30 @@ def test_root_s_engine_refuses_a_database_in_a_folder_of_another_user(
 
     ran = edgecron("run", backup, "--wait")
     listed = edgecron("list")
+    looked = edgecron("doctor")
     os.chown(database.parent, 0, -1)
 
+    advice = f"move the database to a folder of root, or give it to user {NOBODY}"
     assert ran.code == 125
     assert f"{database.parent} belongs to user {NOBODY}, expected root" in ran.err
+    assert advice in ran.err
+    assert advice in looked.out
     assert listed.code == 0  # to look is no harm
+
+
+@as_root
+def test_doctor_advises_only_the_owner_s_engine_for_a_database_of_another_user(
+    edgecron: Edgecron, backup: str, database: Path
+) -> None:
+    for path in (database.parent, database):
+        os.chown(path, NOBODY, -1)
+
+    looked = edgecron("doctor")
+    os.chown(database.parent, 0, -1)
+
+    assert looked.code == 0
+    assert f"start one: sudo -u nobody edgecron --db {database} daemon" in looked.out
+    assert "of root" not in looked.out
 
 
 @as_root
