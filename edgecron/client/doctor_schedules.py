@@ -19,6 +19,7 @@ from edgecron.client.notice_rules import find_unreadable
 from edgecron.client.side_processes import CALENDARS_ERROR, HEARTBEAT_ERROR, NOTICES_ERROR
 from edgecron.client.stored_plans import apply_lock
 from edgecron.formats.document_tables import APPLY
+from edgecron.formats.toml import write_key
 from edgecron.model.choices import HealthCause
 from edgecron.model.conditions import find_note, find_of_machine, look_at, read_condition
 from edgecron.model.listing import Idle, find_idle, standing_of, upstreams
@@ -273,8 +274,8 @@ def _find_rules_in_vain(
     """Find schedules that name a rule for notices that no configuration has."""
     for name, rule in find_rules_in_vain(client.store):
         hint = (
-            f"add [notify.{rule}] to the configuration, then: {command('notify list')};"
-            f" or change it: {command('edit {name}')} --notify none"
+            f"add [{write_key('notify', rule)}] to the configuration, then:"
+            f" {command('notify list')}; or change it: {command('edit {name}')} --notify none"
         )
         yield name, _Trouble("names", f"the rule {rule} for notices, which is unknown", hint)
 

@@ -154,19 +154,21 @@ def test_a_rule_that_a_schedule_names_in_vain_is_told(
     added = edgecron("add", "x", "--every", "1h", "--notify", "ops,opps", "--", "true")
     edited = edgecron("edit", "x", "--notify", "pager")
     document = tmp_path / "document.toml"
-    document.write_text('[schedules.y]\nevery = "1h"\ncommand = ["true"]\nnotify = ["chat"]\n')
+    document.write_text('[schedules.y]\nevery = "1h"\ncommand = ["true"]\nnotify = ["a.b"]\n')
     applied = edgecron("apply", str(document))
     found = edgecron("doctor", "--json").json
 
     assert "the configuration has no rule opps for notices" in added.err
     assert "rule ops" not in added.err
     assert "the configuration has no rule pager for notices" in edited.err
-    assert "the configuration has no rule chat for notices" in applied.err
+    assert "the configuration has no rule a.b for notices" in applied.err
     said = [one["message"] for one in found if "names the rule" in one["message"]]
     assert [one.partition(" names ")[2] for one in sorted(said)] == [
         "the rule pager for notices, which is unknown",
-        "the rule chat for notices, which is unknown",
+        "the rule a.b for notices, which is unknown",
     ]
+    [hint] = [one["hint"] for one in found if "the rule a.b" in one["message"]]
+    assert hint.startswith('add [notify."a.b"] to the configuration')
 
 
 def test_a_rule_mails_what_runs_printed_as_cron_does(
