@@ -81,6 +81,7 @@ class Machine:
         on: str = "any",
         catch_up: CatchUp = CatchUp.ONCE,
         needs: tuple[str, ...] = (),
+        needs_deadline_s: float = 0,
         max_runs: int | None = None,
     ) -> None:
         on_interrupt = OnInterrupt.RETRY if retries else OnInterrupt.LEAVE
@@ -91,7 +92,7 @@ class Machine:
             on=on,
             catch_up=catch_up,
             needs=needs,
-            needs_deadline_s=0,
+            needs_deadline_s=needs_deadline_s,
         )
         spec = a_spec(name, trigger, lasts_s=lasts_s, policies=policies, max_runs=max_runs)
         now_ms = self.world.clock.now_ms()

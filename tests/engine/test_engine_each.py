@@ -241,15 +241,17 @@ def test_an_edit_knows_the_machines_that_joined_or_left_meanwhile(
     assert left.spec.scopes == (("machine", "first"),)
 
 
-def test_the_conditions_of_each_machine_are_its_own(url: str, tmp_path: Path) -> None:
-    def add_machine(name: str, *, is_on_mains: bool) -> Machine:
-        world = World(tmp_path / name, random=Random(0), start_ms=START_MS)
-        facts = FakeMachine(tmp_path / name / "root", world.clock)
-        facts.set_on_mains(is_on_mains)
-        return Machine(name, url, tmp_path, world=world, hosting=facts.hosting())
+def laptop(name: str, url: str, folder: Path, *, is_on_mains: bool) -> Machine:
+    """Make a machine whose conditions can be known."""
+    world = World(folder / name, random=Random(0), start_ms=START_MS)
+    facts = FakeMachine(folder / name / "root", world.clock)
+    facts.set_on_mains(is_on_mains)
+    return Machine(name, url, folder, world=world, hosting=facts.hosting())
 
-    first = add_machine("first", is_on_mains=False)
-    second = add_machine("second", is_on_mains=True)
+
+def test_the_conditions_of_each_machine_are_its_own(url: str, tmp_path: Path) -> None:
+    first = laptop("first", url, tmp_path, is_on_mains=False)
+    second = laptop("second", url, tmp_path, is_on_mains=True)
     first.add("scan", "every 1h", on="each", needs=("ac-power",))
     after_s(first, 0)
     after_s(second, 0)
@@ -263,6 +265,34 @@ def test_the_conditions_of_each_machine_are_its_own(url: str, tmp_path: Path) ->
         one.store.close()
 
     assert found == ["first skipped", "second success"]
+
+
+@pytest.mark.parametrize(
+    ("is_first_on_mains", "needs", "unmet"),
+    [
+        (True, ("ac-power",), "AC power"),
+        (False, ("ac-power", "success:fetch"), "a success of fetch"),
+    ],
+)
+def test_a_machine_gives_up_a_run_of_another_one_for_the_reason_of_that_machine(
+    url: str, tmp_path: Path, is_first_on_mains: bool, needs: tuple[str, ...], unmet: str
+) -> None:
+    first = laptop("first", url, tmp_path, is_on_mains=is_first_on_mains)
+    second = laptop("second", url, tmp_path, is_on_mains=not is_first_on_mains)
+    first.add("fetch", "on demand")
+    first.add("scan", "every 1h", on="each", needs=needs, needs_deadline_s=600)
+    after_s(first, 0)
+    after_s(second, 0)
+    after_s(first, HOUR_S)
+    after_s(second, HOUR_S)
+    after_s(first, HOUR_S)
+    found = [run for run in first.runs("scan") if run.scope_id == "second"]
+    for one in (first, second):
+        one.store.close()
+
+    skipped, queued = found
+    assert (skipped.status, skipped.reason, queued.status) == ("skipped", "condition", "queued")
+    assert skipped.error_msg == f"needed {unmet}, which was not true within 10m"
 
 
 def test_a_machine_that_is_away_does_not_stop_times_after_the_end(

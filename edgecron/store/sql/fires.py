@@ -292,7 +292,7 @@ class FireWriter:
             now_ms=self._now_ms,
         )
         queue = spec.queue_in(key[1:])
-        skipped += give_up_expired(self._database, queue, self._needs, key=key)
+        skipped += give_up_expired(self._database, queue, needs, key=key)
         for one in skipped:
             self._rows.decided.append(one)
             self.withdrawn.append(one.execution_id)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
 from edgecron.model.choices import Cause, Reason, Status, WaitsFor
-from edgecron.model.conditions import Condition, find_of_machine, needs_of_fire
+from edgecron.model.conditions import Condition, find_of_machine, needs_of_fire, read_condition
 from edgecron.model.machine_conditions import Kind
 from edgecron.model.options import Policies
 from edgecron.planning.windows import Windows, closing_ms, has_closed
@@ -231,7 +231,8 @@ def give_up_expired(
 ) -> list[Decided]:
     """Skip rows that have waited until their deadline; wake those whose conditions are met.
 
-    With `key`, only those of a schedule and scope.
+    With `key`, only those of a schedule and scope. If the first unmet condition is unknown here,
+    the condition for which the row has waited is the reason.
     """
     of_key = "AND (e.schedule_id, e.scope_kind, e.scope_id) = (:schedule, :kind, :scope)"
     names = {} if key is None else {"schedule": key[0], "kind": key[1], "scope": key[2]}
@@ -254,6 +255,8 @@ def give_up_expired(
                 {"id": execution_id},
             )
         else:
+            if unmet.is_met(needs) is None:
+                unmet = read_condition(waiting_for)
             decided.append(
                 give_up(
                     database,
