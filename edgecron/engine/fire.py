@@ -276,7 +276,9 @@ class Firing:
         # A schedule that was added since was added from another machine, with its boot decided.
         # In a file, it has ours; there, our clock can be wrong after a boot.
         booted_ms = None if self._store.leases is None else now_ms - self._clock.boottime_ms()
-        due = self._store.find_boot_due(queues, boot_id=boot_id, booted_ms=booted_ms, offers=offers)
+        due = self._store.find_boot_due(
+            queues, boot_id=boot_id, booted_ms=booted_ms, now_ms=now_ms, offers=offers
+        )
         for schedule_id, revision in due:
             found = self._schedules.find(schedule_id, revision)
             if found is None or found.spec is None:

@@ -179,11 +179,12 @@ class Store(Protocol):
         *,
         boot_id: str,
         booted_ms: int | None = None,
+        now_ms: int | None = None,
         offers: Offers | None = None,
     ) -> list[tuple[int, int]]:
         """(id, revision) of enabled `on boot` schedules that are not decided for this boot.
 
-        With `booted_ms`, only those that were added or resumed before.
+        With `booted_ms` and `now_ms`, only those that were added or resumed before the boot.
         """
 
     def is_used(self, queue: str) -> bool:

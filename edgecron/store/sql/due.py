@@ -83,8 +83,10 @@ _WAS_SO = """coalesce(
      WHERE r.schedule_id = schedules.id AND r.at <= :booted AND json_valid(r.snapshot)
      ORDER BY r.revision DESC LIMIT 1),
     created_at <= :booted)"""
-# Whether it has been resumed or restored since the boot, or a pause has skipped a boot since.
-_WAS_HELD = """EXISTS (SELECT 1 FROM schedule_changes AS c
+# Whether it has been resumed or restored since the boot, a pause has ended by itself since, or a
+# pause has skipped a boot since. A pause that continues is recorded for each boot.
+_WAS_HELD = """(paused_until > :booted AND paused_until <= :now) IS TRUE
+    OR EXISTS (SELECT 1 FROM schedule_changes AS c
         WHERE c.schedule_id = schedules.id AND c.at > :booted
             AND (instr(c.state, '"enabled":[false,true]') > 0
                 OR c.state LIKE '%"paused_until":[%,null]%'
@@ -100,12 +102,13 @@ def find_boot_due(
     *,
     boot_id: str,
     booted_ms: int | None = None,
+    now_ms: int | None = None,
     offers: Offers | None = None,
 ) -> list[tuple[int, int]]:
     """Return (id, revision) of enabled `on boot` schedules that this boot has not decided.
 
-    With `booted_ms`, only those that were so then, in this queue, and not paused since: another
-    machine has added, edited or resumed the others.
+    With `booted_ms` and `now_ms`, only those that were so at the boot, in this queue, and not
+    paused since: another machine has added, edited or resumed the others.
     """
     found: list[tuple[int, int]] = []
     for queue in queues:
@@ -115,7 +118,7 @@ def find_boot_due(
                WHERE on_boot AND enabled AND deleted_at IS NULL AND boot_decided IS NOT :boot
                    AND queue = :queue AND trigger_error IS NULL
                    AND (:booted IS NULL OR {_WAS_SO} AND NOT ({_WAS_HELD})) {offered}""",
-            {"boot": boot_id, "queue": queue, "booted": booted_ms, **values},
+            {"boot": boot_id, "queue": queue, "booted": booted_ms, "now": now_ms, **values},
         )
     return sorted(found)
 
