@@ -301,6 +301,8 @@ class Loop:
             self._report(EventKind.DATABASE_TROUBLE, {"error_msg": str(error)})
         pause_ms = _TROUBLE_MS[min(self._troubles, len(_TROUBLE_MS) - 1)]
         self._troubles += 1
+        if isinstance(error, DatabaseUnusable):
+            self._engine.note_trouble(error)
         self._watchdog.note_trouble(error)
         self._sleeper.wait([self.doorbell.fileno()], until_ms=self._clock.now_ms() + pause_ms)
         self._hear()

@@ -18,13 +18,7 @@ from edgecron.model.choices import COMMAND_QUEUE, Cause, MissedBy, OnLost, OnShu
 from edgecron.model.engine import Offers
 from edgecron.model.run import OUTPUT_CAP_BYTES
 from edgecron.planning.corrections import CLOCK_WAIT_MS
-from edgecron.planning.next_fire import (
-    FirePlan,
-    Missed,
-    Timing,
-    last_planned,
-    missed_until,
-)
+from edgecron.planning.next_fire import FirePlan, Missed, Timing, last_planned, missed_until
 from edgecron.planning.retention import Retention
 from edgecron.store.contract import (
     BEAT_MS,
@@ -45,6 +39,7 @@ _SEEN_MS = 600_000  # how often a busy engine records that it is running: spare 
 
 _CORES = os.cpu_count() or 1  # Asked once: to ask takes a twentieth of a pass.
 _UNTRUSTED = "the clock could not be trusted"
+_ENDLESS = 2**63
 _CALL_GRACE_MS = 10_000
 _RENEW_EARLY_MS = 50  # A sleep can end a moment early, and would ask the server twice.
 
@@ -313,6 +308,8 @@ class Presence:
         self._spans: deque[_Span] = deque(maxlen=_MOST_SPANS)
         self._seen_at_ms = 0  # by the monotonic clock
         self._drained_ms: int | None = None  # since when it is drained, by the time since the boot
+        self._passed_ms = 0  # when the last pass ended well, by the time since the boot
+        self._trouble = range(0)  # when the database could last not be used, by the same
 
     def begin(self, engine_id: int) -> None:
         """Read which engines were there before; call it when the dead ones are recorded as dead."""
@@ -351,6 +348,17 @@ class Presence:
         elif not is_drained and self._drained_ms is not None:
             self._note(self._drained_ms, now_ms, MissedBy.STOPPED, "the engine was drained")
             self._drained_ms = None
+
+    def note_trouble(self) -> None:
+        """Note that a pass has failed: the database could not be used."""
+        if self._trouble.stop != _ENDLESS:
+            self._trouble = range(self._passed_ms, _ENDLESS)
+
+    def note_pass(self) -> None:
+        """Note that a pass has ended well."""
+        self._passed_ms = self._clock.boottime_ms()
+        if self._trouble.stop == _ENDLESS:
+            self._trouble = range(self._trouble.start, self._passed_ms)
 
     def begin_distrust(self, since_ms: int) -> None:
         """Record that no plan time is run from now on, as the clock can't be trusted."""
@@ -417,6 +425,8 @@ class Presence:
             if span.from_ms <= since_boot_ms <= span.to_ms:
                 return span.missed_by, span.words
         if self._engine_id is None or since_boot_ms >= self._began_ms:
+            if since_boot_ms in self._trouble:
+                return MissedBy.DATABASE, "the engine could not use the database"
             return MissedBy.STALLED, "an engine was running, but did not start it in time"
         return self._find_before(at_ms, queue, since_boot_ms, booted_ms=at_ms - since_boot_ms)
 

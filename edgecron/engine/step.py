@@ -159,9 +159,11 @@ class Engine:
         """
         try:
             with one_local_zone():  # Our own, whatever zone this thread had for local.
-                return self._pass()
+                step = self._pass()
+            self._presence.note_pass()
+            return step
         except DatabaseUnusable as error:
-            self._note_unknown_commit(error)
+            self.note_trouble(error)
             raise
         finally:
             self._claimer.report()
@@ -318,12 +320,14 @@ class Engine:
             and (self.runners.own.runner is None or self.runners.own.is_recorded)
         )
 
-    def _note_unknown_commit(self, error: DatabaseUnusable) -> None:
+    def note_trouble(self, error: DatabaseUnusable) -> None:
         """After trouble: what a transaction granted or replaced is unknown, and is read again."""
         self._registration.note_trouble()
         if isinstance(error, LeaseLost):
             self._has_lost_lease = True
             self._registration.note_lease_lost()
+        else:
+            self._presence.note_trouble()
         self.recovery.suspect()
         self._has_replaced = self.conditions.has_waits = True
 
@@ -430,7 +434,7 @@ class Engine:
         try:
             self._firing.claim_early(at_ms)
         except DatabaseUnusable as error:
-            self._note_unknown_commit(error)
+            self.note_trouble(error)
             raise
 
     def start_early(self) -> None:

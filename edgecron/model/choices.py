@@ -103,6 +103,7 @@ class MissedBy(StrEnum):
     STOPPED = "stopped"  # a person had stopped or drained the engine
     STALLED = "stalled"  # an engine was running but suspended or too slow
     CLOCK = "clock"  # the clock was not trusted, or was set past the time
+    DATABASE = "database"  # an engine was running but could not use the database
 
 
 class Cause(StrEnum):

@@ -64,6 +64,7 @@ _MISSED_BY = {
     "missed:stopped": "no engine was running: the last one was stopped",
     "missed:stalled": "an engine was running but did not start it in time",
     "missed:clock": "the clock could not be trusted, or was set forward",
+    "missed:database": "the engine could not use the database",
 }
 _PASSED = {"failed": "failed", "interrupted": "was interrupted", "cancelled": "was cancelled"}
 

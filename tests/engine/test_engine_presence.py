@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from edgecron.base.errors import DatabaseBusy
 from edgecron.model.choices import CatchUp, MissedBy, Overlap, Reason
 from edgecron.model.options import Policies
 from edgecron.views.run_words import run_sentence
@@ -162,6 +163,23 @@ def test_an_engine_that_was_stalled(at_work: Story) -> None:
 
     assert missed(at_work) == [("stalled", 5)]
     assert "an engine was running, but did not start it in time" in why(at_work, "hourly")
+
+
+def test_a_database_that_could_not_be_used(at_work: Story) -> None:
+    at_work.world.fault_chance = 1.0
+    with pytest.raises(DatabaseBusy):
+        at_work.after_s(5 * 3600)
+    at_work.world.fault_chance = 0.0
+    at_work.after_s(1)
+    at_work.after_s(1)
+    caught_up = why(at_work, "once")
+    at_work.after_s(2 * 3600)
+    at_work.after_s(1)
+
+    assert missed(at_work) == [("database", 5), ("stalled", 2)]
+    [first, _] = [run for run in at_work.runs("hourly") if run.reason is Reason.MISFIRE]
+    assert first.error_msg == "the engine could not use the database"
+    assert "(the engine could not use the database)" in caught_up
 
 
 def test_a_clock_that_was_set_forward(at_work: Story) -> None:

@@ -19,7 +19,7 @@ from edgecron.client import Client
 from edgecron.engine.events import EventKind
 from edgecron.engine.sleep import NapSleeper, TimerSleeper
 from edgecron.engine.state_folder import Doorbell, Doorbells, ring_engines
-from edgecron.model.choices import JobKind, OnShutdown, Status
+from edgecron.model.choices import JobKind, OnShutdown, Reason, Status
 from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.store.sqlite.store import SqliteStore
@@ -394,14 +394,18 @@ def test_database_trouble_in_the_middle_of_a_sleep_is_outlived(
 
     def heal() -> set[int]:
         broken.undo()
+        sleepy.world.clock.advance_ms(10 * 60 * 60_000)
         return set()
 
+    sleepy.add("mine", "every 90m")
     with monkeypatch.context() as broken:
         sleepy.run(break_down, heal, nothing)
 
     kinds = [event.kind for event in sleepy.world.events]
     assert kinds.count(EventKind.DATABASE_TROUBLE) == 1
     assert kinds.count(EventKind.DATABASE_WELL) == 1
+    [missed] = [one for one in sleepy.client.history("mine") if one.reason is Reason.MISFIRE]
+    assert (missed.error_code, missed.missed_count) == ("database", 5)
 
 
 @pytest.mark.failure(40)

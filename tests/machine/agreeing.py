@@ -60,7 +60,7 @@ def find_missed_by(world: World, schedule_id: int, scope: Scope, from_ms: int) -
                        AND flags LIKE '["missed:%')""",
         {"schedule": schedule_id, "kind": scope[0], "scope": scope[1], "from": from_ms},
     )
-    assert found in {None, "asleep", "off", "stopped", "stalled", "clock"}, found
+    assert found in {None, "asleep", "off", "stopped", "stalled", "clock", "database"}, found
     return None if found is None else str(found)
 
 

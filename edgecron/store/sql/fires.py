@@ -30,6 +30,7 @@ from edgecron.store.sql.row_batches import RowBatch, missed_fire, record_missed
 from edgecron.store.sql.waiting_rows import deadline_ms, give_up_closed, give_up_expired
 
 _SKIPPING = frozenset({Overlap.SKIP, Overlap.QUEUE})
+_WHILE_RUNNING = (MissedBy.STALLED, MissedBy.DATABASE)
 
 
 class FireWriter:
@@ -363,9 +364,9 @@ def is_of_slow_engine(span: Missed, fire: Fire) -> bool:
     """Whether an engine was running while a range passed, and did not get to it in time.
 
     Then overlap skips the range with the fire that follows. Such a fire is not late itself, or it
-    is more than a minute late and the range says that the engine was stalled.
+    is more than a minute late and the range says that the engine was there.
     """
-    was_running = fire.cause is Cause.SCHEDULE or span.missed_by is MissedBy.STALLED
+    was_running = fire.cause is Cause.SCHEDULE or span.missed_by in _WHILE_RUNNING
     is_next = not fire.in_sequence and span.to_ms < fire.plan_ms
     return was_running and is_next and span.reason is Reason.MISFIRE
 
