@@ -7,13 +7,12 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
 from edgecron.base.errors import EdgecronError, InvalidInput, NotFound, Unreadable
-from edgecron.base.paths import database_path, is_root
+from edgecron.base.paths import Location, is_root, read_location
 from edgecron.base.safetext import clean
 from edgecron.base.units import format_duration_ms, format_ms, from_ms
 from edgecron.base.zones import load_zone
@@ -34,7 +33,7 @@ _TAIL_LINES = 20
 _TAIL_BYTES = 8 * 1024
 
 
-def command_words(database: Path) -> str:
+def command_words(database: Location) -> str:
     """Return the program as a shell of this machine calls it for a database.
 
     With --db, unless this user's own default is that file. Another user has another default than
@@ -44,7 +43,7 @@ def command_words(database: Path) -> str:
     environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     with suppress(InvalidInput):
         given = load(environ=environ).find("database")
-        usual = database_path(None if given is None else str(given.text), environ=environ)
+        usual = read_location(None if given is None else str(given.text), environ=environ)
         if not is_root() and usual == database:
             return "edgecron"
     return f"edgecron --db {quote(str(database))}"
@@ -62,7 +61,7 @@ class NoticeContents:
         self._client = client
         self._host = clean(socket.gethostname())[:60]
         self._zone = load_zone("local")
-        self._command = command_words(client.path)
+        self._command = command_words(client.location)
 
     def message_of(self, notices: Sequence[Notice], message_id: str) -> Message:
         """Return the message that tells people of notices of one rule."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidConfig
+from edgecron.base.paths import ServerUrl
 from edgecron.base.values import NamedTuple, names_of
 from edgecron.formats.config import Config, load
 from edgecron.formats.notify_rules import ReadRule, rule_words
@@ -59,7 +60,8 @@ def load_recorded(client: Client) -> KnownRules:
     """Read the rules of all files that the database knows, and record what has changed in them.
 
     If a file is gone or can't be read, its rules apply as they were recorded, and their notices
-    wait. The rules of a file that is gone for three days are forgotten.
+    wait. The rules of a file that is gone for three days are forgotten. On a server, so is each
+    rule that the file lacks: the same file of another machine can have it.
     """
     channels: dict[tuple[str, str], Channel] = {}
     for source in sorted({one.source for one in find_rules(client.store)}):
@@ -156,7 +158,10 @@ def _watched(one: Happening, event: NoticeEvent, from_ms: int, limit_ms: int) ->
 
 def _record(client: Client, rules: dict[str, ReadRule], *, source: str) -> None:
     marks = [mark_of(one.rule) for one in rules.values() if one.rule.source == source]
-    if write_rules(client.store, marks, source=source):
+    # On a server, the same file of another machine can have the rules that this one lacks.
+    kept_ms = GIVE_UP_MS if isinstance(client.location, ServerUrl) else 0
+    now_ms = client.clock.now_ms()
+    if write_rules(client.store, marks, source=source, now_ms=now_ms, kept_ms=kept_ms):
         client.ring()
 
 

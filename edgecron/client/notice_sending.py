@@ -1,7 +1,8 @@
 """Apply rules to what happened, and send notices: the work of a short-lived process.
 
 An engine starts this process if something is to be sent, and never sends itself, so that no slow
-server holds up a run. Only one such process works on a database: it holds a lock.
+server holds up a run. Only one such process works on a database: it holds a lock of its machine
+and, on a server, one of the database.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 from edgecron.base.files import open_private
-from edgecron.base.paths import Location
+from edgecron.base.paths import Location, ServerUrl
 from edgecron.base.values import dataclass, replace
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import ChannelFailed, Message
@@ -63,6 +64,7 @@ _LAST_LINGER_MS = 90_000  # the same if no engine is running that could start it
 _LOOK_MS = 2_000  # between two looks at what has happened
 _LOCK_TRIES = 40
 _LOCK_NAP_S = 0.1
+_OTHERS_FIRST_S = 5  # for machines whose configuration has all rules
 _RESTART_MS = 60_000  # an engine that stopped might only restart: its notice waits this long
 _STALL_AGAIN_MS = 86_400_000  # an engine that is still stalled is told again
 _MOST_AT_ONCE = 500
@@ -104,7 +106,8 @@ def sending_lock(client: Client) -> Iterator[bool]:
             except BlockingIOError:
                 time.sleep(_LOCK_NAP_S)
             else:
-                yield True
+                with client.store.sending_alone(wait_s=_LOCK_TRIES * _LOCK_NAP_S) as is_ours:
+                    yield is_ours
                 return
         yield False
     finally:
@@ -414,6 +417,10 @@ def deliver(database: Location, *, has_beat: bool = False) -> None:
         with recording_error(crash):
             if has_beat:
                 send_heartbeats(client, load_recorded(client))
+            if isinstance(database, ServerUrl):
+                known = load_recorded(client)
+                if known.rules.keys() - known.channels.keys():
+                    time.sleep(_OTHERS_FIRST_S)
             with sending_lock(client) as is_ours:
                 if is_ours:  # Else the process that holds the lock does the work.
                     NoticeSender(client, load_recorded(client)).run()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from edgecron.base.paths import read_location
 from edgecron.base.zones import load_zone
 from edgecron.client.doctor_schedules import check_notices
 from edgecron.client.notice_channels import Message
@@ -102,6 +103,12 @@ def test_a_notice_names_its_database_unless_it_is_the_default_of_the_user(
     monkeypatch.setenv("EDGECRON_DB", str(tmp_path / "other one.db"))
 
     assert command_words(tmp_path / name) == words.format(folder=tmp_path)
+
+
+def test_the_command_of_a_message_names_a_server_without_its_password() -> None:
+    server = read_location("postgresql://me:secret@db/jobs")
+
+    assert command_words(server) == "edgecron --db postgresql://me@db/jobs"
 
 
 def test_an_attempt_that_is_tried_again_is_not_told(mailbox: Open) -> None:

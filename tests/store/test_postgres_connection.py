@@ -252,6 +252,19 @@ def test_a_transaction_that_the_server_gives_up_can_be_repeated(
     assert store.row("SELECT trusted_high_at FROM meta") == (None,)
 
 
+def test_only_one_machine_sends_notices(store: PostgresStore, opened: Opener) -> None:
+    other = opened()
+    found = []
+    with store.sending_alone(wait_s=0.01) as first:
+        for _ in range(2):
+            with other.sending_alone(wait_s=0.01) as second:
+                found += [first, second]
+    with other.sending_alone(wait_s=0.01) as after:
+        found.append(after)
+
+    assert found == [True, False, True, False, True]
+
+
 @pytest.mark.failure(86)
 def test_a_writer_waits_for_a_row_that_another_program_holds_only_as_long_as_it_may(
     url: str, opened: Opener

@@ -121,6 +121,20 @@ def test_rules_of_one_file_do_not_touch_those_of_another(bench: Bench) -> None:
     assert [(one.name, one.source) for one in outbox.find_rules(bench.store)] == [("b", "system")]
 
 
+def test_a_rule_that_the_file_of_a_machine_lacks_is_kept_for_a_time(bench: Bench) -> None:
+    store = bench.store
+    outbox.write_rules(store, [mark("a"), mark("b")], source="f")
+    found = []
+    for at_ms, names in ((10, "a"), (11, "ab"), (20, "a"), (29, "a"), (30, "a")):
+        outbox.write_rules(store, list(map(mark, names)), source="f", now_ms=at_ms, kept_ms=10)
+        found.append([(one.name, one.gone_ms) for one in outbox.find_rules(store)])
+
+    kept = [("a", None), ("b", 20)]
+    assert found == [
+        [("a", None), ("b", 10)], [("a", None), ("b", None)], kept, kept, [("a", None)],
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("status", [Status.FAILED, Status.INTERRUPTED])
 def test_a_trouble_of_many_runs_is_read_in_order(bench: Bench, status: Status) -> None:
     outbox.write_rules(bench.store, [mark()], source="f")

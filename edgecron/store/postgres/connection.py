@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from operator import itemgetter
 from typing import Any, cast
@@ -420,25 +420,6 @@ class ServerDatabase(OwnConnection):
     def allow_idle(self) -> None:
         """Let the open transaction be idle for long."""
         self.run_script("SET LOCAL idle_in_transaction_session_timeout = 0")
-
-    def find_last_ids(self) -> dict[str, int]:
-        """The last id that each table has given."""
-        rows = self.rows(
-            """SELECT s.relname::text, coalesce(pg_sequence_last_value(s.oid), 0)
-               FROM pg_class AS s WHERE s.relkind = 'S'
-                   AND s.relnamespace = 'edgecron'::regnamespace"""
-        )
-        return {name.removesuffix("_id_seq"): int(last) for name, last in rows}
-
-    def set_last_ids(self, last_ids: Mapping[str, int]) -> None:
-        """Let tables give ids beyond these, and beyond all that they have."""
-        for name in self.find_last_ids():
-            self.rows(
-                f"""SELECT setval('{name}_id_seq', last) FROM (
-                    SELECT greatest(:last, (SELECT max(id) FROM {name})) AS last) AS found
-                    WHERE last > 0""",
-                {"last": last_ids.get(name, 0)},
-            )
 
     def find_size(self) -> tuple[int, int]:
         """About the bytes of our rows on the server, and of the space that others have left.

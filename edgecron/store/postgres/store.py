@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha1
 from pathlib import Path
 
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 
 from edgecron.base.errors import DatabaseUnusable, NotFound
 from edgecron.base.paths import files_of_server
@@ -31,6 +31,7 @@ from edgecron.store.sql.writes import Writes
 # The advisory lock of the engines that claim due schedules of a queue. Who finds it taken leaves
 # them to that engine, and does not wait in the line of all writers only to find nothing.
 _CLAIMANTS = 0x65646765
+_SENDERS = 0x6564676563726F6F  # that of the process that sends notices
 _ASK_AGAIN_MS = 4_000  # An engine stores output for some seconds after it was asked.
 _FOLLOW = "follow "  # begins a notice: another machine follows the output of this run
 # A script that has landed never changes, because databases have run it.
@@ -209,6 +210,43 @@ class PostgresStore(ServerDatabase, Writes):
                RETURNING execution_id""",
             {**columns, "id": execution_id, "engine": engine_id},
         )
+
+    @contextmanager
+    def sending_alone(self, *, wait_s: float) -> Iterator[bool]:
+        """Let no other machine send notices within the block; yields False if one still does.
+
+        Another connection holds the lock in a transaction, which a pooler does not divide.
+        """
+        with self._translated(), self._connect() as other, other.transaction():
+            other.execute(f"SET LOCAL lock_timeout = {round(wait_s * 1000)}".encode())
+            other.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            try:
+                with other.transaction():
+                    other.execute(f"SELECT pg_advisory_xact_lock({_SENDERS})".encode())
+            except errors.LockNotAvailable:
+                is_ours = False
+            else:
+                is_ours = True
+            yield is_ours
+
+    def find_last_ids(self) -> dict[str, int]:
+        """The last id that each table has given."""
+        rows = self.rows(
+            """SELECT s.relname::text, coalesce(pg_sequence_last_value(s.oid), 0)
+               FROM pg_class AS s WHERE s.relkind = 'S'
+                   AND s.relnamespace = 'edgecron'::regnamespace"""
+        )
+        return {name.removesuffix("_id_seq"): int(last) for name, last in rows}
+
+    def set_last_ids(self, last_ids: Mapping[str, int]) -> None:
+        """Let tables give ids beyond these, and beyond all that they have."""
+        for name in self.find_last_ids():
+            self.rows(
+                f"""SELECT setval('{name}_id_seq', last) FROM (
+                    SELECT greatest(:last, (SELECT max(id) FROM {name})) AS last) AS found
+                    WHERE last > 0""",
+                {"last": last_ids.get(name, 0)},
+            )
 
     def mend(self) -> bool:
         """Return False: a lost connection is opened again by the next statement."""

@@ -147,6 +147,9 @@ class Connection(Protocol):
     def set_last_ids(self, last_ids: Mapping[str, int]) -> None:
         """Let tables give ids beyond these, and beyond all that they have."""
 
+    def sending_alone(self, *, wait_s: float) -> AbstractContextManager[bool]:
+        """Let no other machine send notices within the block; yields False if one still does."""
+
     def find_size(self) -> tuple[int, int]:
         """The bytes that the database holds, and the free bytes in its file."""
 
@@ -231,6 +234,11 @@ class OwnConnection(Connection):
     def waiting_at_most(self, seconds: float) -> AbstractContextManager[None]:
         """Wait up to so long for another writer within the block."""
         raise NotImplementedError
+
+    @contextmanager
+    def sending_alone(self, *, wait_s: float) -> Iterator[bool]:
+        """Yield True: the database is on one machine."""
+        yield True
 
     @contextmanager
     def together(self) -> Iterator[None]:

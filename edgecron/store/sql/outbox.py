@@ -279,31 +279,40 @@ def write_rules(
     *,
     source: str,
     error: str = "its rule was removed",
+    now_ms: int = _LAST_ID,
+    kept_ms: int = 0,
 ) -> bool:
     """Record the rules of one source; whether anything changed.
 
-    A mark has the columns of `notify_rules`. Of rules that are gone, incidents are forgotten and
-    waiting notices given up, with this error.
+    A mark has the columns of `notify_rules`. A rule that the source lacks is kept for `kept_ms`. Of
+    rules that are gone, incidents are forgotten and waiting notices given up, with this error.
     """
     before = database.rows(
         f"SELECT {', '.join(_MARK)}, gone_at FROM notify_rules WHERE source = :source",
         {"source": source},
     )
     after = [(*(mark[key] for key in _MARK), None) for mark in marks]
+    names = {mark["name"] for mark in marks}
+    lacking = [(*row[:-1], row[-1] or now_ms) for row in before if row[0] not in names]
+    after += [row for row in lacking if now_ms - row[-1] < kept_ms]
     if sorted(after, key=_name) == sorted(before, key=_name):
         return False
     with database.transaction():
         database.change("DELETE FROM notify_rules WHERE source = :source", {"source": source})
         database.change_many(
             """INSERT INTO notify_rules (name, source, channel, wants_runs, words,
-                   late_ms, slow_ms, beat_ms, rule)
+                   late_ms, slow_ms, beat_ms, rule, gone_at)
                VALUES (:name, :source, :channel, :wants_runs, :words, :late_ms, :slow_ms, :beat_ms,
-                   :rule)
+                   :rule, :gone_at)
                ON CONFLICT (name) DO UPDATE SET source = excluded.source,
                    channel = excluded.channel, wants_runs = excluded.wants_runs,
                    words = excluded.words, late_ms = excluded.late_ms, slow_ms = excluded.slow_ms,
-                   beat_ms = excluded.beat_ms, rule = excluded.rule, gone_at = NULL""",
-            [{**mark, "source": source} for mark in marks],
+                   beat_ms = excluded.beat_ms, rule = excluded.rule,
+                   gone_at = excluded.gone_at""",
+            [
+                dict(zip((*_MARK, "gone_at"), row, strict=True)) | {"source": source}
+                for row in after
+            ],
         )
         database.change("DELETE FROM incidents WHERE rule NOT IN (SELECT name FROM notify_rules)")
         database.change(
