@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -14,6 +15,8 @@ from edgecron.base.errors import (
     DatabaseDamaged,
     DatabaseUnusable,
     InvalidInput,
+    NotFound,
+    QueryInterrupted,
     SchemaTooNew,
     Unreadable,
 )
@@ -265,6 +268,52 @@ def test_only_one_machine_sends_notices(store: PostgresStore, opened: Opener) ->
     assert found == [True, False, True, False, True]
 
 
+def test_a_statement_that_the_server_cancels_is_trouble_and_no_wish_of_ours(
+    store: PostgresStore,
+) -> None:
+    cancelled = "SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)"
+    with pytest.raises(DatabaseUnusable, match="the server has ended a statement"):
+        store.row(cancelled)
+    store.interrupt()
+    with pytest.raises(QueryInterrupted):
+        store.row(cancelled)
+
+    assert store.row("SELECT 1") == (1,)
+
+
+def test_a_database_that_is_dropped_is_trouble_for_who_had_it_open(
+    store: PostgresStore, url: str, postgres: PostgresServer
+) -> None:
+    postgres.drop_databases()
+
+    with pytest.raises(DatabaseUnusable, match="does not exist"):
+        store.row("SELECT 1")
+    with pytest.raises(NotFound, match="does not exist"):
+        open_store(url, now_ms=0)
+
+
+def test_a_writer_that_has_waited_sees_what_the_other_has_committed(
+    url: str, store: PostgresStore, opened: Opener
+) -> None:
+    serializable = opened(f"{url}&options=-c%20default_transaction_isolation%3Dserializable")
+    found: list[object] = []
+
+    def write_after() -> None:
+        with serializable.transaction():
+            found.append(serializable.row("SELECT trusted_high_at FROM meta"))
+            found.append(serializable.change(NOTE, {"at": 6}))
+
+    waiting = threading.Thread(target=write_after, name="waiting writer")
+    with store.transaction():
+        waiting.start()
+        store.change(NOTE, {"at": 5})
+        while store.row("SELECT count(*) FROM pg_locks WHERE NOT granted") == (0,):
+            pass
+    waiting.join(30)
+
+    assert found == [(5,), 1]
+
+
 @pytest.mark.failure(86)
 def test_a_writer_waits_for_a_row_that_another_program_holds_only_as_long_as_it_may(
     url: str, opened: Opener
@@ -287,6 +336,11 @@ def test_a_transaction_that_its_process_leaves_open_is_ended_by_the_server(
     with store.transaction():
         assert store.row("SHOW idle_in_transaction_session_timeout") == ("10s",)
     assert store.row("SHOW idle_in_transaction_session_timeout") == ("0",)
+
+
+def test_each_server_of_a_url_says_why_it_can_not_be_used() -> None:
+    with pytest.raises(DatabaseUnusable, match=r"/nonexistent/.* failed: .*/nowhere/.* failed: "):
+        open_store("postgresql:///app?host=/nonexistent,/nowhere", now_ms=0)
 
 
 def test_a_server_that_is_not_there_is_named_without_the_password() -> None:

@@ -14,7 +14,7 @@ from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from edgecron.base.clock import Clock, ServerTime
-from edgecron.base.errors import DatabaseUnusable, EdgecronError
+from edgecron.base.errors import DatabaseUnusable, EdgecronError, NotFound
 from edgecron.store.contract import LEASE_MS
 from edgecron.store.postgres import dialect
 from edgecron.store.postgres.dialect import Statement
@@ -31,6 +31,8 @@ _IN_TRANSACTION = pq.TransactionStatus.INTRANS
 # The server would compile statements whose cost it overestimates: 1.5 s instead of 0.2 s.
 _SET = "SET search_path = edgecron, pg_catalog; SET jit = off"
 _SET_LOCAL = _SET.replace("SET", "SET LOCAL")
+# Whatever the role's default is: a writer must see what the writer before it has committed.
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 # A machine that is cut off says nothing. Its connection ends after about 25 s, on both sides: the
 # server must not keep the lock of all writers for it. A URL can say otherwise.
 _SIGNS_OF_LIFE = {
@@ -73,11 +75,14 @@ class ServerDatabase(OwnConnection):
         self._time: ServerTime | None = None
         self._own_clock: Clock | None = None
         self.is_pooled = False
+        self._may_be_interrupted = False  # by this process
+        self._was_open = False
         self._is_open = False  # a transaction
         self._has_written = False  # the open transaction
         self.is_quiet = False  # the open transaction wakes no engine
         with self._translated():
             self._connection = self._connect()
+        self._was_open = True
 
     def _connect(self) -> psycopg.Connection[Any]:
         conninfo = make_conninfo("", **{**_SIGNS_OF_LIFE, **conninfo_to_dict(self.url)})
@@ -176,7 +181,7 @@ class ServerDatabase(OwnConnection):
         if self._is_open or not self.is_pooled:
             return connection.execute(statement.text, statement.values(params))
         try:
-            connection.execute(f"BEGIN; {_SET_LOCAL}".encode())
+            connection.execute(f"{_BEGIN}; {_SET_LOCAL}".encode())
             cursor = connection.execute(statement.text, statement.values(params))
             connection.execute("COMMIT")
         except BaseException:
@@ -340,7 +345,7 @@ class ServerDatabase(OwnConnection):
             # Other programs hold locks of rows, too. 0 would wait without end.
             found = _results(
                 connection,
-                f"""BEGIN; {_SET_LOCAL}; {durability}
+                f"""{_BEGIN}; {_SET_LOCAL}; {durability}
                     SET LOCAL application_name = 'edgecron';
                     SET LOCAL lock_timeout = {max(self._busy_wait_ms, 1)};
                     SET LOCAL idle_in_transaction_session_timeout = {_MOST_IDLE_MS};
@@ -394,6 +399,7 @@ class ServerDatabase(OwnConnection):
 
     def interrupt(self) -> None:
         """Make a statement that is running raise QueryInterrupted. Callable from any thread."""
+        self._may_be_interrupted = True
         self._connection.cancel()
 
     @contextmanager
@@ -459,7 +465,12 @@ class ServerDatabase(OwnConnection):
         try:
             yield
         except psycopg.Error as error:
-            raise dialect.translate(error, str(self.place)) from error
+            place, was_asked = str(self.place), self._may_be_interrupted
+            found = dialect.translate(error, place, was_asked=was_asked)
+            if isinstance(found, NotFound) and self._was_open:
+                # Another one can take its place, as after a restore.
+                found = DatabaseUnusable(found.message, hint=found.hint)
+            raise found from error
 
     def _check_transaction(self) -> None:
         # Each statement would be committed alone: half a decision, and a sync for every row.

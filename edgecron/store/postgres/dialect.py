@@ -283,7 +283,7 @@ _MEANINGS: tuple[tuple[str, _Make], ...] = (
 # The server's own words if a connection fails: psycopg has no code then.
 _REFUSALS: tuple[tuple[str, _Make], ...] = (
     (
-        'FATAL:  database "',
+        'FATAL:  database ".*" does not exist',
         lambda place, why: NotFound(
             f"database {place} does not exist ({why.rpartition('FATAL:')[2].strip()})",
             hint="check the URL, or create the database on the server: createdb NAME",
@@ -299,15 +299,28 @@ _REFUSALS: tuple[tuple[str, _Make], ...] = (
 )
 
 
-def translate(error: psycopg.Error, place: str) -> EdgecronError:
-    """The error of ours for one of the server, about the database of this place."""
-    why = str(error).partition("\n")[0].strip()[:300]
+_FAILURES = re.compile(r"^- host: .*, hostaddr: \S+: connection [a-z ]+: (.*)$", re.M)
+
+
+def translate(error: psycopg.Error, place: str, *, was_asked: bool) -> EdgecronError:
+    """The error of ours for one of the server, about the database of this place.
+
+    `was_asked`: this process may have asked the server to end a statement.
+    """
+    # Of several hosts, the first line has only the last one.
+    failures = dict.fromkeys(_FAILURES.findall(str(error)))
+    why = ("; ".join(failures) or str(error).partition("\n")[0].strip())[:300]
     code = error.sqlstate or ""
+    if code == "57014" and not was_asked:
+        return DatabaseUnusable(
+            f"the server has ended a statement on database {place} ({why})",
+            hint="if it lasts, raise the role's limit: ALTER ROLE NAME SET statement_timeout = 0",
+        )
     for starts, make in _MEANINGS:
         if any(code.startswith(start) for start in starts.split()):
             return make(place, why)
     for words, make in _REFUSALS:
-        if words in why:
+        if re.search(words, why):
             return make(place, why)
     return DatabaseUnusable(
         f"database {place} can't be used ({why})",
