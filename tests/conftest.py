@@ -127,11 +127,13 @@ def _without_slow(mark: pytest.Mark) -> pytest.Mark | None:
     """A mark, without slow cases if it is `parametrize`; None if nothing of its test is left."""
     if mark.name == "slow":
         return None
-    if mark.name != "parametrize" or len(mark.args) != 2 or mark.kwargs:
+    if mark.name != "parametrize" or len(mark.args) != 2 or not mark.kwargs.keys() <= {"indirect"}:
         return mark
     names, cases = mark.args[0], list(mark.args[1])
     left = [one for one in cases if not any(m.name == "slow" for m in getattr(one, "marks", ()))]
-    return pytest.mark.parametrize(names, left).mark if left or not cases else None
+    if not left and cases:
+        return None
+    return pytest.mark.parametrize(names, left, **mark.kwargs).mark
 
 
 def pytest_collection_finish() -> None:
