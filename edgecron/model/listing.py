@@ -171,7 +171,7 @@ _FINISHED = frozenset({Idle.MAX_RUNS, Idle.ENDED, Idle.DONE, Idle.EXCLUDED})
 
 class SortBy(StrEnum):
     NAME = "name"  # in order of code points
-    WHEN = "when"  # the texts of its triggers
+    WHEN = "when"  # how often it runs, most often first; then the words of its triggers
     NEXT = "next"  # its next time
     LAST = "last"  # the time of its last run
     STATUS = "status"  # of its last run, failures first

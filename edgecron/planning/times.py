@@ -26,7 +26,9 @@ from edgecron.planning.windows import Span, windows_of
 from edgecron.triggers import (
     AfterEndTrigger,
     AfterTrigger,
+    AtTrigger,
     CronTrigger,
+    EveryTrigger,
     OnceInTrigger,
     Trigger,
     TriggerKind,
@@ -46,6 +48,7 @@ _MOST_TRIGGERS = 64
 _MOST_INTERVALS = 12
 _MOST_LOOKED_AT = 64  # coming times and windows that are compared with jitter and durations
 _WEEK_MS = 7 * 86_400_000
+_COUNTED_S = 1461 * 7 * DAY_S  # 28 years
 _MOST_INTERVALS_BESIDE_CRON = 4
 _OF_ZONES = (TriggerKind.CRON, TriggerKind.ONCE_IN)  # their times depend on a zone
 
@@ -184,6 +187,28 @@ def when_words(compiled: str) -> str:
         return ", ".join(describe_briefly(trigger) for trigger in load_triggers(compiled))
     except SENSELESS:  # InvalidTrigger and UnknownTimezone are among these.
         return ""
+
+
+def when_order(compiled: str) -> tuple[float, str] | None:
+    """Return a value to sort stored triggers by: how often they fire, most often first; then words.
+
+    Triggers without times come last. None if they can't be read.
+    """
+    words = when_words(compiled)
+    return (-sum(map(_fires_of, load_triggers(compiled))), words) if words else None
+
+
+def _fires_of(trigger: Trigger) -> float:
+    """Count the fires in 28 years, in which each weekday and each date comes equally often."""
+    match trigger:
+        case EveryTrigger() | AfterEndTrigger():
+            return _COUNTED_S * 1000 / trigger.interval_ms
+        case CronTrigger():
+            return trigger.fields.count(0, _COUNTED_S)
+        case OnceInTrigger():
+            return trigger.opening.fields.count(0, _COUNTED_S)
+        case _:
+            return int(isinstance(trigger, AtTrigger))
 
 
 def _check_windows(name: str, timing: Timing, now_ms: int) -> None:

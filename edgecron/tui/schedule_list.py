@@ -91,6 +91,11 @@ class ScheduleSource(DatabaseSource["_Found"]):
         self._own_zone = ""  # of this machine, when lines were read
         self.sort = SortBy.NAME
 
+    @property
+    def order_note(self) -> str:
+        is_when, side = self.sort is SortBy.WHEN, "last" if self.is_descending else "first"
+        return f"schedules that run most often come {side}" if is_when else ""
+
     def sort_by(self, sort: SortBy, *, is_descending: bool) -> None:
         self.sort, self.is_descending = sort, is_descending
         self.read_at_once()

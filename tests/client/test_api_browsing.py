@@ -111,6 +111,27 @@ def test_what_has_nothing_to_be_sorted_by_is_last_and_equals_go_by_name(
     assert names(client, sort, is_descending=True) == downwards
 
 
+def test_triggers_are_in_order_of_how_often_they_fire_and_then_of_their_words(
+    client: Client,
+) -> None:
+    wanted = (
+        "every 30s", "every 5m", "*/10 * * * *", "0 * * * *", "30 9,17 * * *", "0 2 * * *",
+        "30 10 * * *", "every 1d", "0 9 * * MON", "once in 21:00-05:00 FRI", "0 0 1 * *",
+        "0 0 29 2 *", "at 2030-01-01", "on boot", "on demand",
+    )  # fmt: skip
+    names = [f"job-{number}" for number in range(len(wanted), 0, -1)]
+    client.add_all([make_spec(*pair) for pair in zip(names, wanted, strict=True)])
+    client.add(make_spec("a-broken"))
+    write(client, "UPDATE schedules SET compiled = '[{}]' WHERE name = 'a-broken'")
+
+    found = client.schedule_order(SortBy.WHEN)
+    backwards = client.schedule_order(SortBy.WHEN, is_descending=True)
+
+    assert [line.standing.name for line in client.schedule_lines(found)] == [*names, "a-broken"]
+    shown = [line.standing.name for line in client.schedule_lines(backwards)]
+    assert shown == [*reversed(names), "a-broken"]
+
+
 @pytest.mark.parametrize("sort", list(SortBy))
 def test_an_order_holds_what_matches(client: Client, sort: SortBy) -> None:
     seen: dict[str, ScheduleKeys] = {}
