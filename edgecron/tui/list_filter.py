@@ -63,7 +63,6 @@ class FilterLine(Horizontal):
         self._source = view.source
         self._empty = view.empty
         self._problem = ""
-        self._is_searching = False
         self._is_writing = False
         self._timer: Timer | None = None
 
@@ -100,7 +99,6 @@ class FilterLine(Horizontal):
 
     def found(self) -> None:
         """Show the count of a list that was read again, and drop marks of lines that are gone."""
-        self._is_searching = False
         gone = self._source.gone_of(self._view.marked)
         if gone:
             self._view.mark(self._view.marked - gone)
@@ -157,7 +155,7 @@ class FilterLine(Horizontal):
         spans: list[Span] = []
         if unused:
             spans.append((f" {WARNING.letter} {', '.join(unused)} has no effect here ", "warn"))
-        if self._is_searching:
+        if self._source.is_awaited:
             return [*spans, (" searching ... ", "dim")]
         count = self._source.count
         if self._source.is_counted:
@@ -205,12 +203,9 @@ class FilterLine(Horizontal):
         self._problem = ""
         is_same = (wanted and wanted.terms) == (self._source.filter and self._source.filter.terms)
         if not is_same:
-            self._is_searching = True
             key = self.app.label("back")
             nothing = f"nothing matches: {key} removes the filter" if key else "nothing matches"
             self._view.empty = self._empty if wanted is None else nothing
             self._view.end_range()
-            if wanted is not None:
-                self._view.await_lines()
             self._source.filter_by(wanted)
         self.show()

@@ -90,11 +90,13 @@ class Source(ABC):
     """The lines of a list. The list calls `line` while it draws, so it never waits.
 
     `keys` are those of all lines, in order. `is_counted` says whether `count` is the whole number,
-    not only what was found so far. `is_whole` is False while only the first lines are read.
+    not only what was found so far. `is_whole` is False while only the first lines are read, and
+    `is_awaited` True from a new filter until its lines are read.
     """
 
     keys: Sequence[int] = ()
     is_whole: bool = True
+    is_awaited: bool = False
     filter: Filter | None = None
     filter_example: str = ""
 

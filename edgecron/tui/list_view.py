@@ -102,7 +102,6 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._key: int | None = None
         self._wanted_key: int | None = None  # of the line to move the cursor to, once it is known
         self._early: list[events.Key] = []  # keys for lines that are not read yet
-        self._is_awaited = False  # are other lines being read, such as those of a filter
         self._is_left = False  # did another key come before they were: it can move the focus
         self._drawn: dict[int, Line | str | None] = {}  # by line of the screen
         self._drawn_at = 0  # the line of the screen where the cursor was drawn
@@ -121,13 +120,8 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         if at is not None:
             self.cursor, self._wanted_key = at, None
 
-    def await_lines(self) -> None:
-        """Keep keys that act on a line until other lines are read: they are for these."""
-        self._is_awaited = True
-
     def source_changed(self) -> None:
         """Show what the source has now."""
-        self._is_awaited = False
         self._is_known = True
         count, before = self.source.count, (self.cursor, self.scroll_offset.y)
         if self._key is not None and self.cursor > 0:
@@ -151,7 +145,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         else:
             self.refresh()
         self._want()
-        if self._early:
+        if self._early and not self.source.is_awaited:
             self.call_later(self._send_early)  # Behind later keys, which wait for these.
 
     def current(self) -> Line | None:
@@ -334,7 +328,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     def _must_wait(self, key: events.Key) -> bool:
         count = self.source.count
         has_lines = self._is_known or count > 0
-        is_line_read = not self._is_awaited and (not count or self.current() is not None)
+        is_line_read = not self.source.is_awaited and (not count or self.current() is not None)
         if has_lines and is_line_read and self.source.is_whole and not self._early:
             self._is_left = False
             return False

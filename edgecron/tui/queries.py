@@ -195,6 +195,7 @@ class DatabaseSource(SortedSource, Generic[T]):
 
     def filter_by(self, wanted: Filter | None) -> None:
         super().filter_by(wanted)
+        self.is_awaited = wanted is not None  # Without a filter, the cursor stays on its line.
         self.read_at_once()
 
     @abstractmethod

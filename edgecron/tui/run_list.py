@@ -343,6 +343,7 @@ class RunSource(DatabaseSource["_Found"]):
                 otherwise()
                 return
             self._version += 1
+            self.is_awaited = False
             runs, self._bounds = found
             self._unreadable.update(runs.unreadable)
             show(runs.runs)

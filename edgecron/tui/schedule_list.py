@@ -136,7 +136,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
         def show(found: _Found) -> None:
             # Otherwise another order or filter is being read.
             if (sort, is_descending, wanted) == (self.sort, self.is_descending, self.filter):
-                (self.keys, lines), self.is_whole = found, True
+                (self.keys, lines), self.is_whole, self.is_awaited = found, True, False
                 self._take(lines)
 
         self._query.ask(find, show)

@@ -211,7 +211,7 @@ class UpcomingSource(DatabaseSource[UpcomingFires]):
 
         def show(coming: UpcomingFires) -> None:
             if wanted is self.filter:  # Otherwise another filter is being read.
-                self.found = coming
+                self.found, self.is_awaited = coming, False
                 self._put_in_order()
                 self._first_to_come = next(
                     (fire.due_at for fire in coming.fires if fire.due_at > self._now()), None

@@ -10,6 +10,7 @@ import pytest
 
 from edgecron.client import Client
 from edgecron.model.filters import parse_filter
+from edgecron.tui.lanes import TimelineSource
 from edgecron.tui.schedule_list import ScheduleSource
 from edgecron.tui.upcoming import UpcomingSource
 from tests.support.clock import FakeClock
@@ -42,3 +43,24 @@ def test_an_answer_to_another_filter_is_not_shown(screen: InTurn, kind: Any) -> 
         screen.answer_next()
 
     assert shown == [0]
+
+
+def test_lanes_that_were_asked_for_before_a_filter_do_not_end_the_wait_for_it(
+    screen: InTurn,
+) -> None:
+    shown: list[tuple[int, bool]] = []
+    source: Any = TimelineSource(
+        screen,  # type: ignore[arg-type]
+        changed=lambda: shown.append((source.count, source.is_awaited)),
+    )
+    source.read()
+    screen.answer_next()
+    source.want(0, 2)
+    source.set_cells(40)
+    shown.clear()
+    source.filter_by(parse_filter("nobody"))
+
+    while screen.waiting:
+        screen.answer_next()
+
+    assert shown == [(2, True), (0, False), (0, False)]
