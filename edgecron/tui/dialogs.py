@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from textual import events
@@ -11,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen, ScreenResultType
-from textual.widgets import Input
 
 from edgecron.base.safetext import clean
 from edgecron.tui.early_keys import TypedAheadApp
@@ -215,7 +216,9 @@ class Lines(Dialog[T]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one("#field0", Input).focus()
+        self.query_one("#field0", LineInput).focus()
+        for field, following in pairwise(self.query(LineInput)):
+            field.entered = partial(self.set_focus, following)
         self.app.release_keys()
         self._check_texts()
 
@@ -255,13 +258,8 @@ class Lines(Dialog[T]):
         shown.styles.height = max(_CHECK_LINES, len(lines))
         shown.show(*(lines if found.words else ()))
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        fields = list(self.query(LineInput))
-        following = fields.index(event.input) + 1 if event.input in fields else len(fields)
-        if following < len(fields):
-            fields[following].focus()
-        else:
-            self.action_agree()
+    def on_input_submitted(self) -> None:
+        self.action_agree()
 
     def action_agree(self) -> None:
         if self._checked is not None and self._checked.value is not None:

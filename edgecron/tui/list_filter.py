@@ -69,11 +69,13 @@ class FilterLine(Horizontal):
     def _compose_parts(self) -> None:
         """Make the parts when they are first needed: four inputs cost much of the first paint."""
         if not self.children:
+            line = LineInput(
+                placeholder=self._source.filter_example, compact=True, select_on_focus=False
+            )
+            line.entered = self._enter
             self.mount(
                 TextLine([(" / ", "accent")], classes="sign"),
-                LineInput(
-                    placeholder=self._source.filter_example, compact=True, select_on_focus=False
-                ),
+                line,
                 TextLine(classes="said"),
                 TextLine(classes="problem"),
             )
@@ -167,7 +169,7 @@ class FilterLine(Horizontal):
             self._timer.stop()
         self._timer = self.set_timer(_PAUSE_S, self._read_filter)
 
-    def on_input_submitted(self) -> None:
+    def _enter(self) -> None:
         self._read_filter()
         self.screen.set_focus(self._view)
 

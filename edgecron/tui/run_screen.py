@@ -114,6 +114,7 @@ class RunScreen(ExportScreen):
         self.set_class(self._is_full, "-full")
         self.query_one(Banner).show_trouble()
         self.set_focus(self.view)
+        self.query_one(LineInput).entered = self._enter_search
         self._read_run()
         self._feed = OutputFeed(
             self.app.opened,
@@ -269,7 +270,10 @@ class RunScreen(ExportScreen):
         if self.has_class("-searching"):
             self.view.search(event.value)
 
-    def on_input_submitted(self) -> None:
+    def _enter_search(self) -> None:
+        wanted = self.query_one(LineInput).value
+        if wanted != self.view.wanted:
+            self.view.search(wanted)
         self._close_search()
 
     def action_older_run(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from rich.color import Color as RichColor
@@ -244,19 +244,36 @@ _EDITS = edits_of(Input.BINDINGS, but=("enter",))
 
 
 class LineInput(Input):
-    """A borderless line of input. A paste inserts its first line, cleaned of terminal codes."""
+    """A borderless line of input. A paste inserts its first line, cleaned of terminal codes.
+
+    `entered` is called for Enter before the next key of the same burst is taken.
+    """
 
     DEFAULT_CSS = """
     LineInput, LineInput:focus { border: none; height: 1; padding: 0; background: $surface; }
     """
     # As wide as its text, which scrolls in it. Textual's own lays out the screen for each letter.
     virtual_size: reactive[Size] = reactive(Size(0, 0))
+    entered: Callable[[], object] | None = None
+    _is_entered = False
+
+    def on_focus(self) -> None:
+        self._is_entered = False
 
     async def on_key(self, event: events.Key) -> None:
-        if (action := _EDITS.get(event.key)) is not None:
-            event.prevent_default()
-            event.stop()
+        focused = self.app.focused
+        if self._is_entered and focused is not self:
+            # Enter moved the focus: this key is for the widget that has it now.
+            (focused or self.app.screen)._forward_event(events.Key(event.key, event.character))
+        elif event.key == "enter" and self.entered is not None:
+            self.entered()
+            self._is_entered = True
+        elif (action := _EDITS.get(event.key)) is not None:
             await self.run_action(action)
+        else:
+            return
+        event.prevent_default()
+        event.stop()
 
     def on_paste(self, event: events.Paste) -> None:
         event.prevent_default()

@@ -336,6 +336,45 @@ def test_nothing_starts_for_marked_lines_before_the_answer(environment: dict[str
         read_until(outer, None)
 
 
+def test_an_action_on_many_shows_its_progress_and_is_stopped(environment: dict[str, str]) -> None:
+    database = Path(environment["EDGECRON_DB"])
+    with Client(database) as client, process_on_terminal(environment, "tui") as (outer, process):
+        client.add(make_spec("report", "every 1h"))
+        client.add(make_spec("sync", "every 1h"))
+        read_until(outer, "sync")
+        os.write(outer, b"*p")
+        read_until(outer, "Pause 3 schedules")
+        with client.store.transaction():  # The first one waits until this ends.
+            os.write(outer, b"\r")
+            read_until(outer, "esc stops it", after="pausing 0 of 3")
+            os.write(outer, b"q")
+            read_until(outer, "stay", after="Leave now?")
+            os.write(outer, b"\x1b")
+            read_until(outer, "sync")
+            os.write(outer, b"\x1b")
+            read_until(outer, "stopping ...")
+        read_until(outer, "stopped: 2 schedules left as before")
+        os.write(outer, b"q")
+        read_until(outer, None)
+        assert process.wait(BOUND_S) == 0
+        assert sorted(one.enabled for one in client.schedules()) == [False, True, True]
+
+
+def test_a_key_after_the_enter_of_a_filter_acts_on_the_list(environment: dict[str, str]) -> None:
+    with Client(Path(environment["EDGECRON_DB"])) as client:
+        client.add(make_spec("backup-photos", "every 1h"))
+    with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
+        read_until(outer, "backup-photos")
+        os.write(outer, b"1")
+        read_until(outer, "1 of 2")
+        os.write(outer, b"/backup\rjp")
+        read_until(outer, "Pause backup-photos")
+        os.write(outer, b"\r")
+        read_until(outer, "paused backup-photos")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+
 def test_keys_filter_by_hour_and_sort_runs(environment: dict[str, str]) -> None:
     with Client(Path(environment["EDGECRON_DB"])) as client:
         client.add(make_spec("nightly", "0 3 * * *"))

@@ -12,6 +12,7 @@ from edgecron.tui.dialogs import ConfirmDialog, Lines
 from edgecron.tui.form import ScheduleForm
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.keys import DEFAULT_KEYS
+from edgecron.tui.list_view import LineView
 from edgecron.tui.palette import Help
 from edgecron.tui.run_screen import RunScreen
 from edgecron.tui.text_line import LineInput
@@ -61,6 +62,46 @@ def test_the_letters_of_a_search_are_no_actions(scene: Scene) -> None:
         await seen.until(lambda: screen.end is not None)
         await type_ahead(seen, "/wt\r")
         assert (screen.view.wanted, screen.view.is_wrapped) == ("wt", False)
+
+    watch(story, scene.path, scene.clock)
+
+
+@pytest.mark.parametrize("place", ["0", "1", "2", "3"])
+def test_a_key_after_the_enter_of_a_filter_is_for_the_list(scene: Scene, place: str) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press(place)
+        await type_ahead(seen, "/backup\rj")
+        assert isinstance(seen.app.focused, LineView)
+        assert seen.app.focused.cursor == 1
+        assert "backup" in [line.value for line in seen.app.screen.query(LineInput)]
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_a_key_after_the_enter_of_a_search_goes_to_the_next_match(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        places = []
+        for keys in ("/e\r", "/e\rn"):
+            screen = RunScreen(51)
+            seen.app.push_screen(screen)
+            await seen.until(lambda shown=screen: shown.end is not None)
+            await type_ahead(seen, keys)
+            assert screen.view.wanted == "e"
+            places.append(list(screen.view.hits).index(screen.view.hit))
+        assert places[1] == (places[0] + 1) % len(screen.view.hits)
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_letters_after_the_enter_of_a_line_are_those_of_the_next_line(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("b")
+        assert isinstance(seen.app.screen, Lines)
+        await seen.press("ctrl+u")
+        await type_ahead(seen, "2026-11-01\r2")
+        assert isinstance(seen.app.screen, Lines)
+        assert seen.app.screen.texts[0] == "2026-11-01"
+        assert seen.app.screen.texts[1].startswith("2")
 
     watch(story, scene.path, scene.clock)
 
