@@ -170,35 +170,3 @@ class EditScreen(ActionScreen[ScreenResultType]):
         saved = await self.app.push_screen_wait(ScheduleForm(opened, defaults=given, texts=texts))
         if saved is not None:
             self.schedule_saved(saved)
-
-
-class StartScreen(EditScreen[ScreenResultType]):
-    """A screen from which read-only screens of the whole database open."""
-
-    BINDINGS: ClassVar[list[BindingType]] = bindings("scan", "notices", "simulate")
-
-    def action_scan(self) -> None:
-        root = self.app.machine_root
-        if root is None:
-            self.app.show_notice(
-                "the list of other schedules works only on their own machine:"
-                " run edgecron tui or edgecron scan there",
-                severity="warning",
-            )
-            return
-        # Loaded when needed: it imports the formats of crontabs and units.
-        from edgecron.tui.machine_screen import MachineScreen
-
-        self.app.push_screen(MachineScreen(root))
-
-    def action_notices(self) -> None:
-        # Loaded when needed: most people have no rules of notices.
-        from edgecron.tui.fact_screens import NoticeScreen
-
-        self.app.push_screen(NoticeScreen())
-
-    def action_simulate(self) -> None:
-        # Loaded when needed: few people simulate.
-        from edgecron.tui.simulation_screen import SimulationScreen
-
-        self.app.push_screen(SimulationScreen())

@@ -23,6 +23,7 @@ from edgecron.base.paths import Location
 from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import Alert
+from edgecron.tui.action_screen import ActionScreen
 from edgecron.tui.database_app import DatabaseApp, Overview
 from edgecron.tui.home import HomeScreen
 from edgecron.tui.keys import (
@@ -33,6 +34,7 @@ from edgecron.tui.keys import (
     find_action_node,
     keymap,
 )
+from edgecron.tui.queries import SortingScreen
 from edgecron.tui.text_line import TextLine
 from edgecron.tui.themes import DARK, THEMES
 from edgecron.views.phrases import folded, status_words
@@ -45,6 +47,11 @@ if TYPE_CHECKING:
 
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
+# What the first screen shows, and the screens over it: not from a form, whose texts would be lost.
+_PLACES = (
+    *("timeline", "schedules", "upcoming", "runs"),
+    *("failures", "scan", "notices", "simulate"),
+)
 _ALLOWED_IF_TOO_SMALL = ("quit", "suspend_process")
 _STOPPING = ("Running jobs continue, and the next engine takes them over.",)
 _TERMINAL_COLORS = {
@@ -132,6 +139,7 @@ class Dashboard(DatabaseApp):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("help", "palette", "quit", "engine", "engines", "theme"),
+        *bindings(*_PLACES),
         # The same in every terminal program: no key that the configuration can change.
         Binding("ctrl+z", "suspend_process", show=False),
         # With priority: a list would take it as the key for going back.
@@ -235,6 +243,8 @@ class Dashboard(DatabaseApp):
         """Allow only leaving while the terminal is too small; stopping if something can stop."""
         if isinstance(self.screen, TooSmall):
             return action in _ALLOWED_IF_TOO_SMALL
+        if action in _PLACES:
+            return isinstance(self.screen, SortingScreen | ActionScreen)
         if action == "stop_act":
             return bool(self.stops) and not isinstance(self.screen, ModalScreen)
         return super().check_action(action, parameters)
@@ -284,14 +294,67 @@ class Dashboard(DatabaseApp):
             else:
                 self.open_schedule(item.schedule)
 
-        actions = [action for action in actions_of(self.screen) if action != "palette"]
+        known = (action for action in actions_of(self.screen) if action != "palette")
+        actions = [action for action in known if self.check_action(action, ())]
         self.push_screen(Palette(actions, labels=self.labels, find=find), chosen)
 
     def open_schedule(self, name: str) -> None:
         """Leave the screens above the first one, and open a schedule."""
-        while not isinstance(self.screen, HomeScreen):
+        self._go_home().go_to(name)
+
+    def _go_home(self) -> HomeScreen:
+        while self.screen is not self._home:
             self.pop_screen()
-        self.screen.go_to(name)
+        return self._home
+
+    async def action_timeline(self) -> None:
+        await self._go_home().open_list("timeline")
+
+    async def action_schedules(self) -> None:
+        await self._go_home().open_list("schedules")
+
+    async def action_upcoming(self) -> None:
+        await self._go_home().open_list("upcoming")
+
+    async def action_runs(self) -> None:
+        await self._go_home().open_list("runs")
+
+    def action_failures(self) -> None:
+        # Loaded when needed: most days have no failures.
+        from edgecron.tui.failure_screen import FailureScreen
+
+        self._open_over_home(FailureScreen())
+
+    def action_scan(self) -> None:
+        root = self.machine_root
+        if root is None:
+            self.show_notice(
+                "the list of other schedules works only on their own machine:"
+                " run edgecron tui or edgecron scan there",
+                severity="warning",
+            )
+            return
+        # Loaded when needed: it imports the formats of crontabs and units.
+        from edgecron.tui.machine_screen import MachineScreen
+
+        self._open_over_home(MachineScreen(root))
+
+    def action_notices(self) -> None:
+        # Loaded when needed: most people have no rules of notices.
+        from edgecron.tui.fact_screens import NoticeScreen
+
+        self._open_over_home(NoticeScreen())
+
+    def action_simulate(self) -> None:
+        # Loaded when needed: few people simulate.
+        from edgecron.tui.simulation_screen import SimulationScreen
+
+        self._open_over_home(SimulationScreen())
+
+    def _open_over_home(self, screen: Screen[None]) -> None:
+        if type(self.screen) is not type(screen):
+            self._go_home()
+            self.push_screen(screen)
 
     async def action_quit(self) -> None:
         self.leave()

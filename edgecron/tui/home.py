@@ -16,7 +16,7 @@ from textual.widget import AwaitMount
 from edgecron.base.errors import NotFound
 from edgecron.model.choices import ACTIVE
 from edgecron.tui import lanes, run_list, schedule_list, upcoming
-from edgecron.tui.action_screen import StartScreen
+from edgecron.tui.action_screen import EditScreen
 from edgecron.tui.database_app import Engines, Overview
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_filter import FilterLine, ListPane
@@ -54,13 +54,10 @@ _PANES = tuple(_LISTS)
 _FIRST = "timeline"
 
 
-class HomeScreen(SortingScreen[None], StartScreen[None]):
-    """Three lists of one database."""
+class HomeScreen(SortingScreen[None], EditScreen[None]):
+    """The timeline and the lists of one database."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(
-        *("timeline", "schedules", "upcoming", "runs", "failures"),
-        *("filter", "back", "tail"),
-    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings("filter", "back", "tail")
 
     def __init__(self) -> None:
         super().__init__(classes=f"-{_FIRST}")
@@ -235,28 +232,14 @@ class HomeScreen(SortingScreen[None], StartScreen[None]):
 
     # The list in front.
 
-    def action_timeline(self) -> None:
-        self._focus_list("timeline")
-        self.timeline.read()
-
-    async def action_schedules(self) -> None:
-        await self._open_list("schedules")
-
-    async def action_upcoming(self) -> None:
-        await self._open_list("upcoming")
-
-    async def action_runs(self) -> None:
-        await self._open_list("runs")
-
-    async def _open_list(self, name: str) -> None:
-        await self._add_lists()
-        self._focus_list(name)
-
-    def action_failures(self) -> None:
-        # Loaded when needed: most days have no failures.
-        from edgecron.tui.failure_screen import FailureScreen
-
-        self.app.push_screen(FailureScreen())
+    async def open_list(self, name: str) -> None:
+        """Show the timeline or a list."""
+        if name == "timeline":
+            self._focus_list(name)
+            self.timeline.read()
+        else:
+            await self._add_lists()
+            self._focus_list(name)
 
     def _focus_list(self, name: str) -> None:
         # Immediately: the next key is meant for it.
@@ -335,7 +318,7 @@ class HomeScreen(SortingScreen[None], StartScreen[None]):
         for name in _PANES:
             number = self.app.label(name)
             style = "tab" if name == view.id else "dim"
-            spans.append((f" {number} {name.capitalize()} ", f"{style}@screen.{name}"))
+            spans.append((f" {number} {name.capitalize()} ", f"{style}@app.perform('{name}')"))
             spans.append((" ", ""))
         self.query_one("#top", TextLine).show(spans, right=[(place, "dim")])
 

@@ -197,7 +197,7 @@ class Cards(TextLine):
     def _card(self, card: Card, width: int, *, most: int) -> list[list[Span]]:
         is_framed = most >= _FRAMED
         key = key_words(self.app.label(card.action)) if card.action else "$"
-        target = f"@screen.{card.action}" if card.action else ""
+        target = f"@app.perform('{card.action}')" if card.action else ""
         inner = width - 4 if is_framed else width
         title: list[Span] = [
             (f"{key} ", f"accent{target}"),

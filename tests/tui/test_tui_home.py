@@ -16,6 +16,8 @@ from textual.theme import BUILTIN_THEMES
 from edgecron.base.units import to_ms
 from edgecron.client import Client
 from edgecron.tui.app import Appearance
+from edgecron.tui.form import ScheduleForm
+from edgecron.tui.home import HomeScreen
 from edgecron.tui.keys import DEFAULT_LABELS
 from edgecron.tui.list_view import LineView
 from edgecron.tui.text_line import LEAST_CONTRAST, contrast
@@ -219,3 +221,25 @@ def test_lists_without_schedules_name_the_configured_key_that_adds_one(scene: Sc
 
     labels = {**DEFAULT_LABELS, "add": ("+",)}
     look_at(scene, story, appearance=Appearance(labels=labels))
+
+
+@pytest.mark.parametrize("opened", [("7",), ("8",), ("6",), ("1", "enter"), ("3", "enter")])
+def test_the_keys_of_lists_and_screens_work_on_other_screens(
+    scene: Scene, opened: tuple[str, ...]
+) -> None:
+    async def story(seen: Seen) -> None:
+        for key, name in enumerate(("timeline", "schedules", "upcoming", "runs")):
+            await seen.press(*opened, str(key))
+            assert seen.app.focused is seen.app.screen.query_one(f"#{name}")
+        await seen.press(*opened, "5", "7", "escape")
+        assert isinstance(seen.app.screen, HomeScreen)
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_a_form_stays_open_for_the_keys_of_lists(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("e", "shift+tab", "1", "7")
+        assert isinstance(seen.app.screen, ScheduleForm)
+
+    watch(story, scene.path, scene.clock)
