@@ -371,6 +371,7 @@ class DatabaseApp(TypedAheadApp):
         """Stop the actions on many lines before their next one."""
         for stop in self.stops:
             stop.set()
+        self.show_progress("stopping ...")
 
     def leave(self) -> None:
         """End the application. If an action is not finished, ask first; a second call insists."""

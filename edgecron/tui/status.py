@@ -408,7 +408,8 @@ class KeyLine(TextLine):
     def show_keys(self) -> None:
         """Show the keys that fit, or the progress of an action."""
         if self.app.progress:
-            stop = "   esc stops it" if self.app.stops else ""
+            can_stop = any(not stop.is_set() for stop in self.app.stops)
+            stop = "   esc stops it" if can_stop else ""
             self.show([(" ", ""), (self.app.progress, "busy"), (stop, "dim")])
         elif self._place:
             labels = self.app.labels
