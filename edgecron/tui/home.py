@@ -166,7 +166,9 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         view = self.query_one(f"#{name}", LineView)
         view.source_changed()
         title = f"{name.capitalize()} {view.source.count:,}{self._more(view)}"
-        self.query_one(f"#{name}-pane").border_title = title
+        pane = self.query_one(f"#{name}-pane")
+        if pane.border_title != title:  # Otherwise Textual draws the whole pane again.
+            pane.border_title = title
         self.filter_line_of(name).found()
         if view.has_focus:
             self._show_detail()

@@ -34,6 +34,18 @@ _OF_LINE = frozenset(
 )
 
 
+class _Drawn(Strip):
+    """A drawn line, which is freed when nothing shows it any more.
+
+    A Strip that is not divided holds itself in its cache. After a hundred keys, Python would need
+    40 ms to collect the lines that were scrolled away.
+    """
+
+    def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
+        at = list(cuts)
+        return [self] if at == [self.cell_length] else super().divide(at)
+
+
 class LineView(StyledWidget, ScrollView, can_focus=True):
     """Show the lines of a source, with a cursor and marks.
 
@@ -251,19 +263,20 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         line = self._drawn[y - 1] = self._at(index)
         if isinstance(line, str):
             style = base + self.theme_style("dim")
-            return Strip([Segment(fit(f" {line}", width), style)], width)
+            return _Drawn([Segment(fit(f" {line}", width), style)], width)
         on = "" if line is None else line.style
         if index == self.cursor:
             on = "cursor" if self.has_focus or not self.can_focus else "cursor-blurred"
         base = base + self.theme_style(on)
         if line is None:
-            return Strip([Segment(fit(" …", width), base + self.theme_style("dim", on=on))], width)
+            style = base + self.theme_style("dim", on=on)
+            return _Drawn([Segment(fit(" …", width), style)], width)
         is_marked = line.key in self.marked
         if is_marked:
             base = base + self.theme_style("marked")
         sign = Segment("▌" if is_marked else " ", base + self.theme_style("accent", on=on))
         segments = [sign, *self._segments(line.cells, base, on=on)]
-        return Strip(segments).adjust_cell_length(width, base)
+        return _Drawn(Strip(segments).adjust_cell_length(width, base), width)
 
     def _segments(
         self, cells: Sequence[tuple[Span, ...]], base: Style, *, on: str = ""
@@ -311,7 +324,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     def _heading(self, width: int, base: Style) -> Strip:
         style = base + self.theme_style("heading")
         segments = [Segment(" ", style), *self._segments(self.titles(), style)]
-        return Strip(segments).adjust_cell_length(width, style)
+        return _Drawn(Strip(segments).adjust_cell_length(width, style), width)
 
     # Moving the cursor, and marking.
 
