@@ -229,17 +229,17 @@ def _find_outlook(client: Client, name: str) -> Outlook | None:
         return None
 
 
-def standing_spans(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list[Span]:
+def standing_parts(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list[tuple[Span, ...]]:
     """Return its last run, its next run, and its state as a glyph and a word."""
     line = _line(found)
     is_trusted = found.outlook.is_clock_trusted
     next_span, _ = next_spans(line, now=now, zone=zone, is_clock_trusted=is_trusted)
     last = last_spans(line.standing.last_status, line.standing.last_run_at, now=now)
-    spans: list[Span] = [("last ", "dim"), *last, ("   ", "")]
+    parts: list[tuple[Span, ...]] = [(("last ", "dim"), *last)]
     if found.outlook.upcoming:
-        spans += [("next ", "dim"), next_span, ("   ", "")]
+        parts.append((("next ", "dim"), next_span))
     word, (glyph, style) = _state(found, now=now)
-    return [*spans, (f"{glyph} {word} ", style)]
+    return [*parts, ((f"{glyph} {word}", style),)]
 
 
 def _state(found: ScheduleDetail, *, now: datetime) -> tuple[str, Span]:
@@ -267,8 +267,8 @@ def _line(found: ScheduleDetail) -> ScheduleLine:
     )
 
 
-def upcoming_rows(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list[Row]:
-    """Return when it runs, its next runs, and its active runs."""
+def upcoming_rows(found: ScheduleDetail, *, most: int, zone: tzinfo, now: datetime) -> list[Row]:
+    """Return when it runs, at most so many of its next runs, and its active runs."""
     outlook, spec = found.outlook, found.schedule.spec
     is_broken = found.schedule.trigger_error is not None
     rows: list[Row] = []
@@ -283,7 +283,7 @@ def upcoming_rows(found: ScheduleDetail, *, zone: tzinfo, now: datetime) -> list
     has_several = len(found.triggers) > 1
     rows += [
         _fire_row(fire, outlook, zone=zone, now=now, has_source=has_several)
-        for fire in outlook.upcoming
+        for fire in outlook.upcoming[:most]
     ]
     rows += [
         Fact("" if number else "excluded", excluded_words(one, spec.timezone, zone=zone), "dim")

@@ -21,19 +21,32 @@ from edgecron.tui.list_view import LineView
 from edgecron.tui.output_tail import OutputTail
 from edgecron.tui.queries import SortingScreen, ThrottledQuery
 from edgecron.tui.schedule_facts import (
+    UPCOMING,
     ScheduleDetail,
     definition_rows,
     read_detail,
-    standing_spans,
+    standing_parts,
     upcoming_rows,
 )
 from edgecron.tui.schedule_list import median_of
 from edgecron.tui.status import Banner, KeyLine, StatusLine
-from edgecron.tui.text_line import BARS, Cells, Facts, Span, TextLine, Title, laid_out, pace_of
+from edgecron.tui.text_line import (
+    BARS,
+    Cells,
+    Facts,
+    Span,
+    TextLine,
+    Title,
+    laid_out,
+    pace_of,
+    whole_parts,
+)
 from edgecron.tui.themes import STATUS_GLYPHS
+from edgecron.views.phrases import display_width
 from edgecron.views.times import column_duration
 
 _LONGEST_S = 60.0
+_FEW_NEXT = 3
 # If the longest run is so many times the shortest, equal steps would show all short ones alike.
 _WIDE = 50
 _STEPS = len(BARS)  # of one line
@@ -240,6 +253,7 @@ class ScheduleScreen(SortingScreen[None], EditScreen[None]):
     def on_resize(self) -> None:
         self.query_one(Banner).show_trouble()
         self.query_one(OutputTail).place()
+        self._tick()
 
     def action_tail(self) -> None:
         """Show or hide the output of the run under the cursor."""
@@ -298,7 +312,9 @@ class ScheduleScreen(SortingScreen[None], EditScreen[None]):
         if found is None or self._is_gone or not self.is_current:
             return
         self._show_top()
-        ahead = upcoming_rows(found, zone=zone, now=now)
+        # Where all is in one column, past runs must not be far below.
+        most = UPCOMING if self._is_full or self.has_class("-wide") else _FEW_NEXT
+        ahead = upcoming_rows(found, most=most, zone=zone, now=now)
         self.query_one("#ahead", Facts).show_rows(ahead)
         about = definition_rows(
             found, is_full=self._is_full, labels=self.app.labels, zone=zone, now=now
@@ -316,11 +332,13 @@ class ScheduleScreen(SortingScreen[None], EditScreen[None]):
         return min((pace_of(abs((at - now).total_seconds())) for at in times), default=_LONGEST_S)
 
     def _show_top(self) -> None:
-        spans: list[Span] = [(" edgecron ", "bold"), (" schedule  ", "dim")]
-        spans.append((clean(self.schedule_name), "bold"))
+        name = clean(self.schedule_name)
+        spans: list[Span] = [(" edgecron ", "bold"), (" schedule  ", "dim"), (name, "bold")]
         right: list[Span] = []
         if self.found is not None:
-            right = standing_spans(self.found, zone=self.app.zone, now=self.app.now())
+            parts = standing_parts(self.found, zone=self.app.zone, now=self.app.now())
+            used = sum(display_width(text) for text, _ in spans)
+            right = [*whole_parts(parts, self.size.width - used - 3), (" ", "")]
         self.query_one("#top", TextLine).show(spans, right=right)
 
     def on_screen_resume(self) -> None:
