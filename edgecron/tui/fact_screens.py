@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 from edgecron.base.safetext import clean
@@ -10,7 +9,7 @@ from edgecron.base.units import from_ms
 from edgecron.client.engine_health import EngineState
 from edgecron.client.protocol import Client
 from edgecron.model.notices import Notice, NoticeStatus
-from edgecron.tui.list_rows import Column, Line, Source
+from edgecron.tui.list_rows import Column, Line
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import FactsScreen, RowSource, ThrottledQuery
 from edgecron.tui.text_line import Fact, Row, Title
@@ -140,6 +139,7 @@ class NoticeScreen(FactsScreen):
 
 
 _READ_ENGINES_S = 5.0  # an engine that died commits nothing, so engines are polled
+_HERE = "this machine"  # of an engine of a file
 _ENGINE_STYLES = {"running": "good", "drained": "warn", "stopping": "warn", "stalled": "warn"}
 _ENGINE_COLUMNS = (
     Column("MACHINE", 10, 30, share=2),
@@ -152,28 +152,31 @@ _ENGINE_COLUMNS = (
 )
 
 
-class _EngineSource(Source):
+class _EngineSource(RowSource[EngineState]):
     """Engines as lines of a list."""
 
-    def __init__(self, *, zone: tzinfo) -> None:
-        self._zone = zone
-        self.states: Sequence[EngineState] = ()
-        self.now: datetime | None = None
+    VALUES = (
+        lambda one: one.info.name,
+        lambda one: one.word,
+        lambda one: one.running,
+        lambda one: one.seen_at,
+        lambda one: ", ".join(one.info.labels) or None,
+        lambda one: one.info.started_at,
+        lambda one: one.info.pid,
+    )
 
-    def show(self, states: Sequence[EngineState], *, now: datetime) -> None:
-        """Show these engines."""
-        self.states, self.now = states, now
-        self.keys = [one.info.id for one in states]
+    def key_of(self, row: EngineState) -> int:
+        return row.info.id
 
     def line(self, index: int) -> Line | None:
-        one, now = self.states[index], self.now
+        one, now = self.rows[index], self.now
         if now is None:
             return None
         seen = "here" if one.seen_at is None else short_distance(one.seen_at, now)
         return Line(
             key=one.info.id,
             cells=(
-                ((clean(one.info.name or ""), "bold"),),
+                ((clean(one.info.name), "bold") if one.info.name else (_HERE, "dim"),),
                 ((one.word, _ENGINE_STYLES.get(one.word, "bad")),),
                 ((one.load, "busy" if one.running else "dim"),),
                 ((seen, "dim"),),
@@ -254,7 +257,7 @@ class EngineScreen(FactsScreen):
         self.show_facts()
 
     def rows(self) -> list[Row]:
-        states = self._source.states
+        states = self._source.rows
         if not states:
             return []
         one = states[min(self.query_one(LineView).cursor, len(states) - 1)]

@@ -133,9 +133,6 @@ class _DaySource(Source):
             ),
         )
 
-    def style_of(self, hour: Hour) -> str:
-        return SHADE_STYLES[shade(hour.runs, self._least, self._most)]
-
     def _cell(self, hour: Hour | None) -> Span:
         if hour is None:
             return " " * self._per_hour, ""
@@ -151,8 +148,8 @@ def hour_rows(day: Day, source: _DaySource) -> Iterator[Row]:
             continue
         length = 0 if not hour.runs else min(_BAR, max(1, _BAR * hour.runs // max(1, source.most)))
         words = f"  {count_words(hour.runs, 'run')}, {hour.active:,} active"
-        bar: Span = ("━" * length, source.style_of(hour))
-        yield Cells((bar, (" " * (_BAR - length), ""), (words, "")), label=f"{number:02}:00")
+        bar: Span = (f"{'━' * length:{_BAR}}", "accent")
+        yield Cells((bar, (words, "")), label=f"{number:02}:00")
     if not day.runs:
         yield Fact("", "no run starts", "dim")
 
