@@ -41,6 +41,8 @@ from edgecron.formats.config import option_defaults
 from edgecron.model.choices import Alert
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from edgecron.client.protocol import Client
     from edgecron.tui.app import Dashboard
 
@@ -158,6 +160,7 @@ def _while_somebody_looks(dashboard: Dashboard) -> Iterator[None]:
 def _dashboard(
     cli: Session, *, starts_engine: bool, is_colored: bool, is_elsewhere: bool
 ) -> Dashboard:
+    _load_asyncio()  # Textual loads it, too.
     raise_frame_rate()
     from edgecron.tui.app import Appearance, Dashboard, OwnMachine
     from edgecron.tui.keys import keys_of, labels_of
@@ -194,6 +197,18 @@ def _dashboard(
         if cli.remote_url() is None
         else None,
     )
+
+
+def _load_asyncio() -> None:
+    """Load asyncio as on a Python without OpenSSL: no connection of its loop uses TLS.
+
+    OpenSSL takes 5 MB of memory. What needs it for a server loads it itself.
+    """
+    if "ssl" not in sys.modules:
+        sys.modules["ssl"] = cast("ModuleType", None)
+        import asyncio  # noqa: F401
+
+        del sys.modules["ssl"]
 
 
 def _open_schedules(cli: Session) -> Client:

@@ -18,8 +18,6 @@ from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, SupervisorUnavailable
 from edgecron.base.units import from_ms
 from edgecron.base.values import dataclass, replace
-from edgecron.engine.other_engines import LocalEngines
-from edgecron.engine.recovery import RecoveryPass
 from edgecron.engine.state_folder import (
     count_unheard,
     engine_lock_path,
@@ -374,5 +372,9 @@ def record_left_ends(store: Store, state_dir: Path, *, clock: Clock) -> None:
     """Record the ends that dead engines left, unless the state folder is another user's."""
     if owner_of(state_dir) not in (None, os.geteuid()):
         return
+    # Few commands find ended engines: without them, load no code that claims and starts runs.
+    from edgecron.engine.other_engines import LocalEngines
+    from edgecron.engine.recovery import RecoveryPass
+
     others = LocalEngines(state_dir, boot_id=clock.boot_id())
     RecoveryPass(store, others, now_ms=clock.now_ms).run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -13,7 +12,7 @@ from textual.widget import Widget
 
 from edgecron.base.errors import EdgecronError, NotSupported
 from edgecron.base.safetext import clean
-from edgecron.base.values import NamedTuple
+from edgecron.base.values import NamedTuple, sha256
 from edgecron.client.protocol import Client
 from edgecron.client.why import last_line
 from edgecron.model.choices import Reason, Status
@@ -64,7 +63,7 @@ class FailureGroup(NamedTuple):
     def key(self) -> int:
         """The key of its line, which stays when the same error comes again."""
         text = f"{self.newest.schedule_id} {self.error}"
-        return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16)
+        return int(sha256(text.encode()).hexdigest()[:12], 16)
 
 
 class Failures(NamedTuple):
@@ -100,7 +99,7 @@ def group_failures(
     for run in runs:
         words = error_of(run)
         text = f"{run.exit_code} {_NUMBER.sub('#', words)}"
-        error = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+        error = sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         key = run.schedule_id, error
         if run.id > acknowledged.get(key, 0):
             newest = groups.setdefault(key, FailureGroup(error, words, run, run, ()))
