@@ -262,7 +262,7 @@ class Dashboard(DatabaseApp):
     def action_help(self) -> None:
         from edgecron.tui.palette import Help
 
-        self.push_screen(Help(self.labels))
+        self.push_screen(Help(self.labels, known=self._known_actions()))
 
     def action_theme(self) -> None:
         """Let the user choose a theme, unless NO_COLOR forbids colours."""
@@ -294,9 +294,12 @@ class Dashboard(DatabaseApp):
             else:
                 self.open_schedule(item.schedule)
 
-        known = (action for action in actions_of(self.screen) if action != "palette")
-        actions = [action for action in known if self.check_action(action, ())]
+        actions = [action for action in self._known_actions() if action != "palette"]
         self.push_screen(Palette(actions, labels=self.labels, find=find), chosen)
+
+    def _known_actions(self) -> list[str]:
+        """Return the actions that do something on the current screen."""
+        return [one for one in actions_of(self.screen) if self.check_action(one, ())]
 
     def open_schedule(self, name: str) -> None:
         """Leave the screens above the first one, and open a schedule."""

@@ -7,7 +7,7 @@ for keys, and it ranks by its own score, not as the command line does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar
 
 from textual import events
@@ -308,23 +308,25 @@ _LEAST_KEYS = 10
 _GAP = "  "
 
 
-def help_lines(labels: Mapping[str, tuple[str, ...]]) -> list[list[Span]]:
-    """Return headings, keys and their actions."""
+def help_lines(
+    labels: Mapping[str, tuple[str, ...]], *, known: Collection[str]
+) -> list[list[Span]]:
+    """Return headings, keys and their actions; those not `known` on the screen are dim."""
     lines: list[list[Span]] = []
     width = max(_LEAST_KEYS, *(display_width("  ".join(labels[action])) for action in ACTIONS))
     example_width = max(display_width(example) for example, _ in _FILTERS)
     for place, actions in _PLACES.items():
         lines += [[], [(place, "bold")]]
         for action in actions:
-            keys = "  ".join(labels[action])
-            lines.append([_key(keys or "no key", width), (_GAP, ""), (ACTIONS[action].help, "")])
+            keys, is_known = "  ".join(labels[action]), action in known
+            style = "accent" if keys and is_known else "dim"
+            key = f" {fit(keys or 'no key', width)}"
+            words = ACTIONS[action].help, "" if is_known else "dim"
+            lines.append([(key, style), (_GAP, ""), words])
     lines += [[], [("Filters", "bold")]]
-    lines += [[_key(text, example_width), (_GAP, ""), (words, "")] for text, words in _FILTERS]
+    for text, words in _FILTERS:
+        lines.append([(f" {fit(text, example_width)}", "accent"), (_GAP, ""), (words, "")])
     return lines[1:]
-
-
-def _key(text: str, width: int) -> Span:
-    return (f" {fit(text, width)}", "accent" if text != "no key" else "dim")
 
 
 class Help(Overlay[None]):
@@ -341,13 +343,13 @@ class Help(Overlay[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings("help")
 
-    def __init__(self, labels: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, labels: Mapping[str, tuple[str, ...]], *, known: Collection[str]) -> None:
         super().__init__()
-        self._lines = help_lines(labels)
+        self._lines = help_lines(labels, known=known)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box") as box:
-            box.border_title = Content("Keys")
+            box.border_title = Content("Keys: the dim ones are for other screens")
             box.border_subtitle = Content("esc back")
             with ScrolledLines():
                 lines = TextLine(*self._lines, id="help")

@@ -155,12 +155,15 @@ def test_help_is_scrolled_and_closed(client: Client, clock: FakeClock, key: str)
 
 
 def test_help_explains_every_action_once() -> None:
-    lines = ["".join(text for text, _ in line) for line in help_lines(DEFAULT_LABELS)]
+    shown = help_lines(DEFAULT_LABELS, known=("run",))
+    lines = ["".join(text for text, _ in line) for line in shown]
 
     for action in ACTIONS.values():
         assert len([line for line in lines if line.endswith(f"  {action.help}")]) == 1
     assert any(line.startswith(" ^p  :  ") for line in lines)
     assert max(len(line) for line in lines) <= 73, "on 80 columns nothing is cut"
+    styles = {line[-1][0]: line[-1][1] for line in shown if line}
+    assert (styles[ACTIONS["run"].help], styles[ACTIONS["wrap"].help]) == ("", "dim")
 
 
 # Keys of the configuration.
