@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from edgecron.model.choices import Overlap
 from edgecron.store.sql.queue import has_expired
 from edgecron.store.sql.statistics import count_by_cell, find_ended
@@ -46,7 +48,10 @@ def read_rows(store: SqliteStore) -> int:
     return int(row[0])
 
 
-def test_a_claim_reads_few_of_the_runs_that_wait(postgres: PostgresServer) -> None:
+@pytest.mark.parametrize("is_analyzed", [True, False])
+def test_a_claim_reads_few_of_the_runs_that_wait(
+    postgres: PostgresServer, is_analyzed: bool
+) -> None:
     open_store = postgres.new_database()
     bench = Bench(lambda: open_store(busy_wait_s=30), FakeClock(), places=2)
     store = bench.store
@@ -55,7 +60,7 @@ def test_a_claim_reads_few_of_the_runs_that_wait(postgres: PostgresServer) -> No
     bench.run("poll", key="manual:first")
     bench.fill()  # So the queued runs of `poll` are put off, and other schedules are looked for.
     bench.run("poll", key="manual:0")
-    queue_copies(store)
+    queue_copies(store, is_analyzed=is_analyzed)
     bench.clock.advance_ms(60_000)
     bench.run("other", key="manual:1")
 

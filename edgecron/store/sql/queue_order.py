@@ -319,8 +319,7 @@ def _find_others(
     offered, values = among(search.database, queue, search.offers, of="s.")
     rows = search.database.rows(
         f"""WITH RECURSIVE waiting(id) AS (
-               SELECT min(schedule_id) FROM executions INDEXED BY executions_active
-               WHERE status = 'queued' AND status IN ('queued', 'running')
+               SELECT CAST(0 AS BIGINT)
                UNION ALL
                SELECT (SELECT min(schedule_id) FROM executions INDEXED BY executions_active
                    WHERE status = 'queued' AND status IN ('queued', 'running')
