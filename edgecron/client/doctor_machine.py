@@ -480,6 +480,6 @@ def _check_server(client: Client) -> list[Finding]:
             "database",
             f"{client.place} passes no notices on: engines look for changes every"
             f" {every_ms // 1000} s",
-            hint="name the server itself in the URL, not a pooler",
+            hint="name the primary server itself in the URL, not a pooler or a standby",
         )
     ]

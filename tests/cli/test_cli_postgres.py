@@ -246,7 +246,7 @@ def test_doctor_advises_against_a_pooler_of_any_mode(
         said = edgecron("--db", postgres.url(name, folder=folder), "doctor")
 
     assert "passes no notices on: engines look for changes every 5 s" in said.out
-    assert "name the server itself in the URL, not a pooler" in said.out
+    assert "name the primary server itself in the URL, not a pooler" in said.out
 
 
 def test_doctor_finds_nothing_wrong_with_a_run_of_another_machine(

@@ -299,7 +299,7 @@ _REFUSALS: tuple[tuple[str, _Make], ...] = (
 )
 
 
-_FAILURES = re.compile(r"^- host: .*, hostaddr: \S+: connection [a-z ]+: (.*)$", re.M)
+_FAILURES = re.compile(r"^- host: .*, hostaddr: \S+: (?:connection [a-z ]+: )?(.*)$", re.M)
 
 
 def translate(error: psycopg.Error, place: str, *, was_asked: bool) -> EdgecronError:
