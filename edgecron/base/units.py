@@ -14,15 +14,16 @@ EARLIEST_MS = -62_135_510_400_000  # 0001-01-02T00:00:00Z
 LATEST_MS = 253_402_128_000_000  # 9999-12-30T00:00:00Z
 _MILLISECOND = timedelta(milliseconds=1)
 
-_DAY_MS = 86_400_000
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+MIB = 1024 * 1024
 _UNIT_MS = {
     "ms": 1,
     "s": 1000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": _DAY_MS,
-    "w": 7 * _DAY_MS,
-    "mo": 30 * _DAY_MS,
+    "m": MINUTE_MS,
+    "h": HOUR_MS,
+    "d": DAY_MS,
+    "w": 7 * DAY_MS,
+    "mo": 30 * DAY_MS,
 }
 _PART = re.compile(r"(\d{1,12})(ms|mo|s|m|h|d|w)", re.ASCII | re.IGNORECASE)
 _EXAMPLES = "write a number and a unit, such as 90s, 15m, 6h, 2d or 1h30m"
@@ -48,7 +49,7 @@ _LOOSE_UNITS = {
 _MOST_LOOSE = 40
 _SMALLER = {"w": "d", "d": "h", "h": "m", "m": "s"}
 # 100 years: beyond it a datetime sum could overflow, and no schedule means it.
-MAX_DURATION_MS = 100 * 366 * 86_400_000
+MAX_DURATION_MS = 100 * 366 * DAY_MS
 
 
 def to_ms(instant: datetime) -> int:

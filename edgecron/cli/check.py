@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.checks import check_name
 from edgecron.base.clock import SystemClock, now
 from edgecron.base.errors import InvalidTime, InvalidTrigger, Problems
-from edgecron.base.units import format_instant, from_ms, to_ms
+from edgecron.base.units import DAY_MS, format_instant, from_ms, to_ms
 from edgecron.base.value_texts import parse_when, read_count, read_time
 from edgecron.base.values import dataclass
 from edgecron.base.zones import load_zone
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 _MOST = 10_000
 _WINDOWS = ("between", "not_between", "except")
-_AHEAD_MS = 366 * 86_400_000
+_AHEAD_MS = 366 * DAY_MS
 _MOST_NOTES = 6
 _WIDE = 76  # columns of a time with the same time in UTC
 _STAND_IN = "example"  # H needs a name

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import EdgecronError, NotFound, UsageError
-from edgecron.base.units import format_ms, from_ms, to_ms
+from edgecron.base.units import DAY_MS, format_ms, from_ms, to_ms
 from edgecron.base.value_texts import read_count
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
@@ -31,7 +31,7 @@ _STYLES = {
     NoticeStatus.HELD: "yellow",
     NoticeStatus.GIVEN_UP: "red",
 }
-_PAST_MS = 7 * 86_400_000  # of a dry run
+_PAST_MS = 7 * DAY_MS  # of a dry run
 _HINT_FOR_RULES = "edgecron help alerts"
 
 

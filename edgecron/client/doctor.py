@@ -20,7 +20,7 @@ from edgecron.base.errors import (
     Unreadable,
 )
 from edgecron.base.paths import adoptions_path, is_there
-from edgecron.base.units import format_ms, from_ms
+from edgecron.base.units import DAY_MS, format_ms, from_ms
 from edgecron.base.values import dataclass
 from edgecron.client import Client, doctor_machine, doctor_schedules
 from edgecron.client.doctor_machine import CheckStatus, Finding, problem, warning, well
@@ -28,7 +28,7 @@ from edgecron.client.engine_health import EngineHealth, EngineState, find_holder
 from edgecron.client.sentences import absence_words, missing_words, remedy
 from edgecron.engine.other_engines import LocalEngines
 from edgecron.engine.state_folder import find_machine
-from edgecron.model.choices import COMMAND_QUEUE, DAY_MS, Status
+from edgecron.model.choices import COMMAND_QUEUE, Status
 from edgecron.model.engine import base_of
 from edgecron.model.schedule import Schedule
 from edgecron.planning.corrections import ClockState, resolve_margin_ms
@@ -402,7 +402,6 @@ def _others(client: Client) -> LocalEngines:
 
 
 TRUST = "doctor --trust-clock"
-_DAY_MS = 86_400_000
 _FEW_DAYS = 60
 
 
@@ -412,7 +411,7 @@ def check_clock(client: Client, *, command: Callable[[str], str]) -> list[Findin
     found = _judge_set(state)
     if state.is_synchronised:
         return [*found, well("clock", "synchronised, as the kernel reports")]
-    margin_days = resolve_margin_ms(state.now_ms, mark_ms=state.mark_ms) // _DAY_MS
+    margin_days = resolve_margin_ms(state.now_ms, mark_ms=state.mark_ms) // DAY_MS
     if state.is_trusted and margin_days < _FEW_DAYS:
         return [
             *found,

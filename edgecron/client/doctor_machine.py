@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.errors import DatabaseBusy, DatabaseUnusable
 from edgecron.base.machine import WAKE_ALARM
 from edgecron.base.paths import ServerUrl
+from edgecron.base.units import MIB
 from edgecron.base.values import dataclass
 from edgecron.client import Client
 from edgecron.client.engine_health import EngineState, holds_open
@@ -64,10 +65,9 @@ def problem(check: str, message: str, *, hint: str | None = None) -> Finding:
     return Finding(check=check, status=CheckStatus.PROBLEM, message=message, hint=hint)
 
 
-LEAST_FREE_BYTES = 16 * 1024 * 1024
+LEAST_FREE_BYTES = 16 * MIB
 _LEAST_FREE_SHARE = 0.01
 _LEAST_FREE_FILES = 64
-_MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +163,9 @@ def check_space(database: Path, state_dir: Path) -> list[Finding]:
 def judge_space(folder: Path, room: Room) -> Finding:
     """Judge the free space of a file system; one without a size is not a disk."""
     share = room.free_bytes / room.total_bytes if room.total_bytes else 1.0
-    words = f"{room.free_bytes / _MIB:,.0f} MiB free"
-    if room.free_bytes >= 10 * 1024 * _MIB:
-        words = f"{room.free_bytes / (1024 * _MIB):,.0f} GiB free"
+    words = f"{room.free_bytes / MIB:,.0f} MiB free"
+    if room.free_bytes >= 10 * 1024 * MIB:
+        words = f"{room.free_bytes / (1024 * MIB):,.0f} GiB free"
     if room.total_bytes and (room.free_bytes < LEAST_FREE_BYTES or share < _LEAST_FREE_SHARE):
         return problem(
             "space",
@@ -378,9 +378,9 @@ def check_writes(states: Sequence[EngineState], *, budget_bytes: int | None) -> 
 
 
 _LOCK_WAIT_S = 2.0  # engines hold the lock for less
-SMALL_BYTES = 4 * _MIB  # a smaller database is read as a whole
+SMALL_BYTES = 4 * MIB  # a smaller database is read as a whole
 MOMENT_MS = 25  # for the tables of a large database
-LONG_LOG_BYTES = 64 * _MIB  # an engine moves its log into the database long before
+LONG_LOG_BYTES = 64 * MIB  # an engine moves its log into the database long before
 
 
 def check_integrity(
@@ -442,7 +442,7 @@ def check_access(client: Client) -> list[Finding]:
         found.append(
             warning(
                 "database",
-                f"{unmoved_bytes / _MIB:,.0f} MiB of its log can't be moved into {path}, and the"
+                f"{unmoved_bytes / MIB:,.0f} MiB of its log can't be moved into {path}, and the"
                 " log grows: a program has an open read transaction",
                 hint=f"end that program; to see which: fuser {path}",
             )

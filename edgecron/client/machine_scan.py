@@ -17,7 +17,7 @@ from typing import Any
 
 from edgecron.base.errors import InvalidInput
 from edgecron.base.paths import is_root, is_user, user_name
-from edgecron.base.units import format_instant, from_ms, to_ms
+from edgecron.base.units import MINUTE_MS, format_instant, from_ms, to_ms
 from edgecron.base.values import dataclass, field, replace
 from edgecron.client.machine_files import (
     MOVED_SUFFIX,
@@ -41,6 +41,7 @@ from edgecron.model.choices import JobKind
 from edgecron.model.job import Job
 from edgecron.model.schedule import ScheduleSpec
 from edgecron.planning.forecast import UpcomingFire
+from edgecron.planning.minute_counts import PILE_UP
 from edgecron.triggers import parse_trigger
 from edgecron.triggers.base import Triggers, combine
 from edgecron.views.phrases import count_words
@@ -303,8 +304,6 @@ def _unreadable_line(problem: Notice, source: str, origin: Origin, *, words: int
 AHEAD = timedelta(days=7)
 DAY = timedelta(days=1)
 MOST_STARTS = 1500  # of the next day
-PILE_UP = 3  # jobs that start in one minute
-_MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,15 +380,15 @@ def find_pile_ups(jobs: Sequence[MachineJob], now: datetime) -> list[PileUp]:
             if found_ms > until_ms:
                 break
             at_ms = found_ms
-            if found_ms // _MINUTE_MS != minute:
-                minute = found_ms // _MINUTE_MS
+            if found_ms // MINUTE_MS != minute:
+                minute = found_ms // MINUTE_MS
                 minutes[minute].append(job.name)
     sets: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for minute in sorted(minutes):
         if len(minutes[minute]) >= PILE_UP:
             sets[tuple(minutes[minute])].append(minute)
     found = [
-        PileUp(at=from_ms(times[0] * _MINUTE_MS), names=names, count=len(times))
+        PileUp(at=from_ms(times[0] * MINUTE_MS), names=names, count=len(times))
         for names, times in sets.items()
     ]
     return sorted(found, key=lambda one: (-len(one.names), one.at))

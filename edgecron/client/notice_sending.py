@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from edgecron.base.files import open_private
 from edgecron.base.paths import Location, ServerUrl
+from edgecron.base.units import DAY_MS, HOUR_MS
 from edgecron.base.values import dataclass, replace
 from edgecron.client.local import Client
 from edgecron.client.notice_channels import ChannelFailed, Message
@@ -44,7 +45,6 @@ from edgecron.model.notices import (
     Watched,
 )
 from edgecron.planning.notices import (
-    HOUR_MS,
     MOST_USUAL_RUNS,
     grouped_until,
     held_until,
@@ -66,10 +66,10 @@ _LOCK_TRIES = 40
 _LOCK_NAP_S = 0.1
 _OTHERS_FIRST_S = 5  # for machines whose configuration has all rules
 _RESTART_MS = 60_000  # an engine that stopped might only restart: its notice waits this long
-_STALL_AGAIN_MS = 86_400_000  # an engine that is still stalled is told again
+_STALL_AGAIN_MS = DAY_MS  # an engine that is still stalled is told again
 _MOST_AT_ONCE = 500
 _BEHIND_MS = 1_000  # a new notice is sent after one of its rule that is tried again
-_MOST_BEHIND_MS = 3_600_000  # only so long, as that one can be unwanted itself
+_MOST_BEHIND_MS = HOUR_MS  # only so long, as that one can be unwanted itself
 _PING_PAUSE_MS = 300_000  # the longest pause of pings: their monitor expects them often
 _UNREAD_MS = 600_000  # the longest pause between two looks at a configuration that can't be read
 _NICE = 5  # Running jobs come first.

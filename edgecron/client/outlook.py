@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.checks import check_aware, check_range
 from edgecron.base.errors import InvalidInput, NotFound, Unreadable
 from edgecron.base.machine import KernelMachine
-from edgecron.base.units import from_ms, to_ms
+from edgecron.base.units import MINUTE_MS, from_ms, to_ms
 from edgecron.client.runs import Runs
 from edgecron.client.schedule_changes import ScheduleChanges
 from edgecron.model.choices import HealthCause, HealthState, Reason, Status
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 _MOST_ACTIVE = 50
 _RECENT_MS = 600_000  # skipped times within it show whether engines keep up
 _LEAST_SKIPPED = 10
-_MINUTE_MS = 60_000
 _FAILED = (Status.FAILED, Status.INTERRUPTED)
 _MOST_CELLS = 1_000  # of a timeline
 _MOST_RUNS, _LEAST_RUNS = 60_000, 300  # read for a timeline: in all, and of each schedule
@@ -135,7 +134,7 @@ class Outlooks(ScheduleChanges, Runs):
                         schedule=each,
                         skipped=skipped,
                         since=from_ms(first_ms),
-                        due_per_minute=times.count_ms(now_ms - _MINUTE_MS, now_ms),
+                        due_per_minute=times.count_ms(now_ms - MINUTE_MS, now_ms),
                         places=sum(known) if len(known) == len(takers) else None,
                     )
                 )

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from edgecron.base.checks import check_aware
 from edgecron.base.errors import InvalidInput
-from edgecron.base.units import from_ms, to_ms
+from edgecron.base.units import DAY_MS, MINUTE_MS, from_ms, to_ms
 from edgecron.base.values import replace
 from edgecron.planning.forecast import is_moved
-from edgecron.planning.minute_counts import MINUTE_MS
 from edgecron.planning.simulation import (
     MOST_NAMED,
     Simulated,
@@ -52,7 +51,7 @@ class Simulating:
             raise InvalidInput(
                 "the simulation does not end after its beginning", hint="give a later --to"
             )
-        if until_ms - since_ms > LONGEST_DAYS * 86_400_000:
+        if until_ms - since_ms > LONGEST_DAYS * DAY_MS:
             raise InvalidInput(
                 f"the simulation is longer than {LONGEST_DAYS} days", hint="give an earlier --to"
             )

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgecron.base.errors import SENSELESS
+from edgecron.base.units import MINUTE_MS
 from edgecron.base.values import dataclass, replace
 from edgecron.engine.claim import Core
 from edgecron.engine.events import EventKind
 from edgecron.engine.presence import Presence
 from edgecron.engine.retiming import STEP_MS as RETIMING_STEP_MS
 from edgecron.engine.retiming import Retiming, Visited, ZoneWatch
-from edgecron.model.choices import MINUTE_MS, Hold
+from edgecron.model.choices import Hold
 from edgecron.planning.corrections import (
     LARGE_MS,
     ClockMarks,

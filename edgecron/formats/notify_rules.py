@@ -8,7 +8,7 @@ from typing import Any
 
 from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidInput
-from edgecron.base.units import format_duration_ms, parse_duration_ms
+from edgecron.base.units import DAY_MS, MINUTE_MS, format_duration_ms, parse_duration_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.notices import (
     RUN_EVENTS,
@@ -46,7 +46,7 @@ _KEYS: Mapping[ChannelKind, tuple[str, ...]] = {
     ChannelKind.PING: ("ping", "ping_file", "ping_env", "heartbeat"),
 }
 _CHANNEL_KEYS = [key for kind, keys in _KEYS.items() for key in keys if key.startswith(kind.value)]
-_MOST_SPAN_MS = 366 * 86_400_000
+_MOST_SPAN_MS = 366 * DAY_MS
 _LEAST_BEAT_MS = 10_000  # each heartbeat is a process
 _LIMITED_EVENTS = (NoticeEvent.LATE, NoticeEvent.SLOW)  # chosen by their limits
 _EVENT_NAMES = tuple(
@@ -305,7 +305,7 @@ class _RuleReader:
     def _remind_s(self) -> float | None:
         if self._table.get("remind") == "none":
             return None
-        span_ms = self._span_ms("remind", least_ms=60_000, or_else="none")
+        span_ms = self._span_ms("remind", least_ms=MINUTE_MS, or_else="none")
         return 86_400.0 if span_ms is None else span_ms / 1000
 
     def _span_ms(self, key: str, *, least_ms: int = 1000, or_else: str = "") -> int | None:

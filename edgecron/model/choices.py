@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
-MINUTE_MS = 60_000
-DAY_MS = 86_400_000
 ON_TIME_MS = 60_000  # a single fire that is late by up to this is not missed
 MAX_CATCH_UP = 100  # runs of one missed range under catch_up=all
 COMMAND_QUEUE = "command"

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from edgecron.base.checks import check_name, is_name
 from edgecron.base.errors import InvalidInput
+from edgecron.base.tzif import DAY_S
 from edgecron.base.values import dataclass
 
 PROGRAM = "py:"  # begins the queue of a program; its name follows
@@ -21,7 +22,6 @@ EACH = "each"  # the placement of schedules that every machine runs
 MACHINE = "machine"  # the kind of the scopes of such a schedule
 LABEL = "label:"  # begins the placement on machines that have a label
 _ON = " on "  # between a queue and the placement in it: "command on web1"
-_DAY_S = 86_400
 _LEAST_S = 1_200  # a shorter time says little about a day
 
 Offers = Set[str]  # jobs, as `offer_of` has them
@@ -146,7 +146,7 @@ class EngineInfo:
         if self.written_bytes is None or self.written_at is None:
             return None
         elapsed_s = (self.written_at - self.started_at).total_seconds()
-        return None if elapsed_s < _LEAST_S else round(self.written_bytes * _DAY_S / elapsed_s)
+        return None if elapsed_s < _LEAST_S else round(self.written_bytes * DAY_S / elapsed_s)
 
     @property
     def name(self) -> str | None:

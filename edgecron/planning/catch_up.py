@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from edgecron.base.units import DAY_MS
 from edgecron.base.values import replace
-from edgecron.model.choices import DAY_MS, MAX_CATCH_UP, ON_TIME_MS, CatchUp, Cause, Reason
+from edgecron.model.choices import MAX_CATCH_UP, ON_TIME_MS, CatchUp, Cause, Reason
 from edgecron.planning.next_fire import (
     Due,
     Fire,

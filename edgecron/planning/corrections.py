@@ -14,7 +14,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import edgecron
-from edgecron.base.units import to_ms
+from edgecron.base.units import DAY_MS, HOUR_MS, to_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import ON_TIME_MS, Hold, Reason
 from edgecron.planning.next_fire import (
@@ -28,15 +28,13 @@ from edgecron.planning.next_fire import (
     resolve_due_ms,
 )
 
-HOUR_MS = 3_600_000
 LARGE_MS = 3 * HOUR_MS  # a larger correction is not an adjustment, as in cron(8)
 CLOCK_WAIT_MS = 600_000
 BUILT_MS = to_ms(datetime.fromisoformat(edgecron.__built__).replace(tzinfo=UTC))
 # No edgecron ran before: an earlier mark was made by a clock that had never been set.
 FIRST_MS = to_ms(datetime(2020, 1, 1, tzinfo=UTC))
 _EARLY_MS = 300_000
-_LATE_MS = 400 * 24 * HOUR_MS
-_DAY_MS = 24 * HOUR_MS
+_LATE_MS = 400 * DAY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +104,7 @@ def is_worth_writing(mark_ms: int, *, stored_ms: int | None, is_busy: bool) -> b
     """
     # With a clock before the release, as in tests, no mark is worth writing.
     behind_ms = max(mark_ms, BUILT_MS) - resolve_mark_ms(stored_ms)
-    return behind_ms >= (HOUR_MS if is_busy else _DAY_MS) or behind_ms < -_EARLY_MS
+    return behind_ms >= (HOUR_MS if is_busy else DAY_MS) or behind_ms < -_EARLY_MS
 
 
 def resolve_hold(*, is_trusted: bool, waited_ms: int, clock_wait_ms: int | None) -> Hold:

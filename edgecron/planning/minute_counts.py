@@ -13,11 +13,10 @@ from functools import lru_cache
 from heapq import nlargest
 from itertools import accumulate
 
+from edgecron.base.units import DAY_MS, MINUTE_MS
 from edgecron.base.values import NamedTuple
-from edgecron.model.choices import DAY_MS
 
 PILE_UP = 3  # schedules that start in the same minute
-MINUTE_MS = 60_000
 _MINUTES = DAY_MS // MINUTE_MS
 _DAY_BITS = _MINUTES * 32
 _DAY_MASK = (1 << _DAY_BITS) - 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from edgecron.base.units import DAY_MS, HOUR_MS
 from edgecron.base.values import NamedTuple, replace
 from edgecron.model.choices import Status
 from edgecron.model.notices import (
@@ -26,13 +27,12 @@ from edgecron.model.notices import (
     Watched,
 )
 
-HOUR_MS = 3_600_000
 SETTLE_MS = 2_000  # how long a first notice waits for others, which are then sent with it
 GROUP_MS = 60_000  # the least time between two messages of a rule
 LEAST_USUAL_RUNS = 10
 MOST_USUAL_RUNS = 30  # the newest decide
 _USUAL_FACTOR = 3
-GIVE_UP_MS = 3 * 86_400_000
+GIVE_UP_MS = 3 * DAY_MS
 _FIRST_RETRY_MS = 15_000
 _TROUBLES = {
     STALLED: NoticeEvent.STALLED,

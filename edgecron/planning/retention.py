@@ -13,13 +13,13 @@ from itertools import pairwise
 
 from edgecron.base.checks import check_range
 from edgecron.base.errors import InvalidInput
+from edgecron.base.tzif import DAY_S
+from edgecron.base.units import MIB
 from edgecron.base.values import NamedTuple, dataclass, names_of, replace
 from edgecron.planning.corrections import FIRST_MS
 
 _MOST_BATCH = 125  # rows that one transaction removes, each with its output
 _MOST_BATCH_BYTES = 2 * 1024 * 1024  # of output in one transaction: it reads and writes each page
-DAY_S = 86_400
-MIB = 1024 * 1024
 _MOST_AGE_S = 100 * 366 * DAY_S
 _MOST_COUNT = 10**12
 _LEAST_DATABASE_BYTES = MIB  # an empty one has 100 KB

@@ -17,12 +17,11 @@ from graphlib import TopologicalSorter
 from itertools import takewhile
 from operator import sub
 
-from edgecron.base.units import from_ms
+from edgecron.base.units import DAY_MS, MINUTE_MS, from_ms
 from edgecron.base.values import dataclass
-from edgecron.model.choices import DAY_MS, MAX_CATCH_UP, CatchUp, Overlap
+from edgecron.model.choices import MAX_CATCH_UP, CatchUp, Overlap
 from edgecron.planning.admission import running_limit
 from edgecron.planning.minute_counts import (
-    MINUTE_MS,
     NO_LANES,
     Lanes,
     Peak,

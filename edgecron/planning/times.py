@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.checks import suggest
 from edgecron.base.errors import SENSELESS, InvalidInput, InvalidTrigger
 from edgecron.base.tzif import DAY_S
-from edgecron.base.units import format_duration_ms, to_ms
+from edgecron.base.units import DAY_MS, format_duration_ms, to_ms
 from edgecron.base.values import dataclass, replace
 from edgecron.base.zones import LOCAL, check_zone, trigger_spans
 from edgecron.model.choices import CatchUp
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _MOST_TRIGGERS = 64
 _MOST_INTERVALS = 12
 _MOST_LOOKED_AT = 64  # coming times and windows that are compared with jitter and durations
-_WEEK_MS = 7 * 86_400_000
+_WEEK_MS = 7 * DAY_MS
 _COUNTED_S = 1461 * 7 * DAY_S  # 28 years
 _MOST_INTERVALS_BESIDE_CRON = 4
 _OF_ZONES = (TriggerKind.CRON, TriggerKind.ONCE_IN)  # their times depend on a zone

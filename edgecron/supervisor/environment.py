@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from pathlib import Path
 
-from edgecron.base.units import format_ms, to_ms
+from edgecron.base.units import DAY_MS, format_ms, to_ms
 from edgecron.base.values import NamedTuple, dataclass, sha256
 from edgecron.model.choices import Cause
 from edgecron.model.job import Job
@@ -116,7 +116,6 @@ OF_FOLLOW_UP = (
     "EDGECRON_UPSTREAM_REASON", "EDGECRON_UPSTREAM_EXIT_CODE", "EDGECRON_UPSTREAM_ERROR",
 )  # fmt: skip
 SHADOW = Path("/etc/shadow")
-DAY_MS = 86_400_000
 _LEAST_FIELDS = 8  # of a line of shadow(5): up to the day on which the account expires
 
 

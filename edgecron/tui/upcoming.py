@@ -11,7 +11,7 @@ from math import ceil, inf, log1p
 from typing import TYPE_CHECKING, Any
 
 from edgecron.base.safetext import clean
-from edgecron.base.units import to_ms
+from edgecron.base.units import HOUR_MS, to_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.listing import SortBy
 from edgecron.tui.list_rows import Column, Line, Targets
@@ -306,7 +306,6 @@ _AFTER_KEY_S = 0.3  # nothing is counted while the user types
 CELLS = ("·", "░", "▒", "▓", "█")  # the letters show the shades without colour
 SHADE_STYLES = ("faint", "heat1", "heat2", "heat3", "heat4")
 _HOURS = 24
-_HOUR_MS = 3_600_000
 _DAY_WIDTH = 6
 _MOST_PER_HOUR = 12  # schedules that run more often are not counted: they would hide the others
 
@@ -397,7 +396,7 @@ class WeekView(TextLine):
         self._draw()
 
     def _hour_now(self) -> int:
-        return self._query_screen.app.clock.now_ms() // _HOUR_MS
+        return self._query_screen.app.clock.now_ms() // HOUR_MS
 
     def on_resize(self) -> None:
         self._draw()

@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from itertools import pairwise
 
 from edgecron.base.errors import SENSELESS, InvalidInput
-from edgecron.base.units import from_ms
+from edgecron.base.units import DAY_MS, MINUTE_MS, from_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.base.window_texts import most_spread_ms, parse_except
 from edgecron.base.zones import load_zone
@@ -27,10 +27,9 @@ from edgecron.triggers import EveryTrigger, TriggerKind, Triggers, combine
 from edgecron.views.phrases import count_words
 
 DAYS, HOURS = 7, 24
-_STEP_MS = 15 * 60_000  # clocks of every zone change at a multiple of this
+_STEP_MS = 15 * MINUTE_MS  # clocks of every zone change at a multiple of this
 _MOST_LISTED = 5_000  # plan times; more are counted by hour, which takes 3 to 6 ms
 _MOST_KNOWN = 1024  # triggers whose counts are kept
-_DAY_MS = 86_400_000
 _EPOCH = date(1970, 1, 1)
 
 
@@ -254,7 +253,7 @@ def excluded_days(one: Recurrence | None, since_ms: int, until_ms: int) -> tuple
     """Return the days between two instants on which a schedule never fires."""
     if one is None or one.except_days == "[]":
         return ()
-    first, last = since_ms // _DAY_MS, until_ms // _DAY_MS
+    first, last = since_ms // DAY_MS, until_ms // DAY_MS
     found: set[int] = set()
     for text in json.loads(one.except_days):
         try:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from edgecron.base.units import from_ms, to_ms
+from edgecron.base.units import MINUTE_MS, from_ms, to_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.model.choices import COMMAND_QUEUE, Cause, Overlap, Reason, Status, WaitsFor
 from edgecron.model.listing import Idle
@@ -232,9 +232,6 @@ def _absent_of(schedule: Schedule) -> WaitsFor:
 def _is_backfill(execution: Execution) -> bool:
     """Return whether a run is an attempt of a backfill."""
     return execution.fire_key.startswith("backfill:")
-
-
-MINUTE_MS = 60_000
 
 
 class Verdict(StrEnum):

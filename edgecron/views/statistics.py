@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from edgecron.base.units import DAY_MS
 from edgecron.base.values import dataclass, field
 from edgecron.model.choices import Cause, Status
 from edgecron.model.run import EndedRun
@@ -124,7 +125,7 @@ class Tallied:
 
 # The month before.
 
-MONTH_MS = 30 * 86_400_000
+MONTH_MS = 30 * DAY_MS
 STEPS = 12  # of a plot
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "12345678"

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from edgecron.base.errors import UnknownTimezone
-from edgecron.base.units import format_duration_ms
+from edgecron.base.units import HOUR_MS, format_duration_ms
 from edgecron.base.zones import load_zone
 
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
-_LARGE_MS = 3 * 3_600_000  # a larger step back recomputes next times
+_LARGE_MS = 3 * HOUR_MS  # a larger step back recomputes next times
 
 
 def local_time(instant: datetime | None, *, zone: tzinfo | None, absent: str = "-") -> str:

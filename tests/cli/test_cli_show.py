@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from edgecron.base.units import from_ms
+from edgecron.base.units import MINUTE_MS, from_ms
 from edgecron.cli.session import Session
 from edgecron.client.why import prospect_lines
-from edgecron.model.choices import MINUTE_MS, Overlap, WaitsFor
+from edgecron.model.choices import Overlap, WaitsFor
 from edgecron.model.listing import Idle
 from edgecron.model.options import Policies
 from edgecron.views.outlook import Outlook, judge_active

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from edgecron.base.units import from_ms, to_ms
+from edgecron.base.units import HOUR_MS, from_ms, to_ms
 from edgecron.base.values import replace
 from edgecron.base.zones import tzdata_version
 from edgecron.engine.events import Event, EventKind
@@ -18,7 +18,7 @@ from edgecron.engine.sleep import NapSleeper
 from edgecron.model.choices import CatchUp, Cause, Reason, Status
 from edgecron.model.options import Policies
 from edgecron.planning.catch_up import RepeatedTimes
-from edgecron.planning.corrections import BUILT_MS, HOUR_MS, LARGE_MS
+from edgecron.planning.corrections import BUILT_MS, LARGE_MS
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.store import open_store
 from tests.support.clock import FakeClock

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from edgecron.base.units import from_ms, to_ms
-from edgecron.model.choices import DAY_MS, CatchUp, Overlap
+from edgecron.base.units import DAY_MS, MINUTE_MS, from_ms, to_ms
+from edgecron.model.choices import CatchUp, Overlap
 from edgecron.planning.catch_up import plan_fire
 from edgecron.planning.next_fire import Due, Timing, next_fires
 from edgecron.planning.simulation import Simulated, Simulation, simulate
@@ -18,7 +18,6 @@ from edgecron.planning.windows import find_windows
 from edgecron.triggers import combine, parse_trigger
 from tests.support.specs import make_timing, ms
 
-MINUTE_MS = 60_000
 START = ms("2026-03-27T07:31:00Z")  # two days before clocks change in Berlin
 TEXTS = [
     *("* * * * *", "*/5 * * * *", "*/20 1-4 * * *", "30 2 * * *", "0 3 * * SUN", "15 0 28 * *"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from edgecron.base.units import DAY_MS, HOUR_MS
 from edgecron.model.choices import Hold
 from edgecron.planning.corrections import (
     BUILT_MS,
-    HOUR_MS,
     is_large,
     is_trusted,
     is_worth_writing,
@@ -15,7 +15,6 @@ from edgecron.planning.corrections import (
     resolve_mark_ms,
 )
 
-DAY_MS = 24 * HOUR_MS
 MARK_MS = BUILT_MS + 100 * DAY_MS
 
 

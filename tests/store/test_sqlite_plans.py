@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.units import MIB
 from edgecron.model.choices import Overlap, Status
-from edgecron.planning.retention import MIB, Retention, limits_at
+from edgecron.planning.retention import Retention, limits_at
 from edgecron.store.contract import Claimant
 from edgecron.store.sql import outbox, retention
 from edgecron.store.sql.explanations import find_deciding, find_revision

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from edgecron.base.units import MIB
 from edgecron.model.choices import Overlap, Status
 from edgecron.model.run import Output, OutputChunk, Stream
 from edgecron.planning.retention import (
-    MIB,
     UNLIMITED,
     Kind,
     Reason,

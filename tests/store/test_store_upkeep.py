@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from edgecron.base.units import from_ms, to_ms
+from edgecron.base.units import HOUR_MS, from_ms, to_ms
 from edgecron.model.choices import Hold
-from edgecron.planning.corrections import HOUR_MS, ClockMarks, KeptTimes, Retimed
+from edgecron.planning.corrections import ClockMarks, KeptTimes, Retimed
 from edgecron.planning.next_fire import NextFire
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock

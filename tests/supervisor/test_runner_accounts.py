@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from edgecron.base.units import DAY_MS
 from edgecron.supervisor.environment import (
-    DAY_MS,
     Account,
     NotRunnable,
     find_account,

@@ -8,11 +8,10 @@ from itertools import product
 from operator import itemgetter
 
 from edgecron.base.errors import Conflict, EdgecronError, KeyReused
-from edgecron.base.units import format_instant, from_ms
+from edgecron.base.units import DAY_MS, format_instant, from_ms
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import (
     COVERS_MARK,
-    DAY_MS,
     MISSED_MARK,
     REPLACED_MARK,
     Cause,

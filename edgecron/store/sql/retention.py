@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from edgecron.planning.corrections import HOUR_MS
+from edgecron.base.units import HOUR_MS
 from edgecron.planning.retention import (
     NOTICE_COUNT,
     AgeWalk,

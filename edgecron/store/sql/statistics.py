@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 
+from edgecron.base.units import DAY_MS, HOUR_MS
 from edgecron.base.values import NamedTuple
 from edgecron.model.listing import Recurrence
 from edgecron.model.run import (
@@ -121,7 +122,6 @@ def _counted(found: Mapping[str, object], steps_ms: Sequence[int], sum_ms: int) 
 _WRITTEN_AT = "coalesce(queued_at, claimed_at, finished_at)"
 # The time at which lists and spans show a run.
 _BEGAN_AT = "coalesce(e.started_at, iif(e.status = 'queued', e.due_at, e.plan_at))"
-_DAY_MS = 86_400_000
 _COLUMNS = """schedule_id, status, reason, cause, attempt, missed_count, duration_ms,
     started_at - due_at"""
 # The last schedule of each name.
@@ -287,7 +287,7 @@ def _first_id(database: Connection, *, since_ms: int) -> int:
     return low
 
 
-_LONG_MS = 6 * 3_600_000  # ended runs that began this long before a span are not read
+_LONG_MS = 6 * HOUR_MS  # ended runs that began this long before a span are not read
 
 
 class RunsByCell(NamedTuple):
@@ -347,7 +347,7 @@ def count_by_cell(
             "ids": json.dumps(list(schedule_ids)),
             "first": _first_id(database, since_ms=since_ms - _LONG_MS),
             # A run can be recorded later than it began, such as a skipped one.
-            "end": _first_id(database, since_ms=until_ms + _DAY_MS),
+            "end": _first_id(database, since_ms=until_ms + DAY_MS),
             "since": since_ms,
             "until": until_ms,
             "cell": cell_ms,

@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 
 from edgecron.base.errors import DatabaseFull, DatabaseUnusable, QueryInterrupted
+from edgecron.base.units import MIB
 from edgecron.base.values import NamedTuple
 from edgecron.planning.retention import batches_of
 from edgecron.store.sqlite.connection import Database
@@ -118,9 +119,6 @@ def leave_wal(database: Database) -> bool:
         return True
 
 
-_MIB = 1024 * 1024
-
-
 def keep_copy(database: Database, *, suffix: str) -> Path:
     """Copy the database to a file with its name and `suffix`, of mode 0600; the path of the copy.
 
@@ -196,7 +194,7 @@ def _need_space(path: Path) -> None:
 
 
 def _no_space(path: Path) -> DatabaseFull:
-    wanted, free = -(-_wanted_bytes(path) // _MIB), _free_bytes(path) // _MIB
+    wanted, free = -(-_wanted_bytes(path) // MIB), _free_bytes(path) // MIB
     return DatabaseFull(
         f"no space left to copy database {path} before it is changed:"
         f" {wanted} MiB are needed, {free} MiB are free",
