@@ -316,7 +316,7 @@ class Apply:
         """Write all steps; False, and nothing is written, if a schedule was changed since."""
         now_ms = self._clock.now_ms()
         try:
-            with self._store.together():
+            with self._store.transaction():
                 for one in prepared:
                     if not self._write_one(one, origin, now_ms):
                         raise _NotAsRead

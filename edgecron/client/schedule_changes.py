@@ -216,7 +216,7 @@ class ScheduleChanges(Engines, Schedules):
                 else f"no schedule {name!r} was removed"
             )
             raise NotFound(what, hint="see: edgecron list")
-        with self.store.together():
+        with self.store.transaction():
             for schedule, state in found:
                 self.restore_one(schedule, state, now_ms=now_ms)
         self.ring()

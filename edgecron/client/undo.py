@@ -16,6 +16,7 @@ from edgecron.client.retiming import keep_triggers, missed_of, retime
 from edgecron.model.choices import Reason
 from edgecron.model.schedule import Act, Change, Schedule, Undo
 from edgecron.planning.times import timing_words
+from edgecron.store.sql.connection import RollBack
 from edgecron.views.changes import find_differences
 
 if TYPE_CHECKING:
@@ -105,10 +106,6 @@ _UPCOMING = 3
 _MOST_NAMED = 8  # revisions in a hint
 
 
-class _RollBack(Exception):
-    """Roll back a planned undo."""
-
-
 class Undoing:
     """Undo changes of schedules. An undo is a change, too: times that were decided stay decided."""
 
@@ -122,9 +119,9 @@ class Undoing:
 
     def plan(self, name: str, revision: int | None = None) -> Undo:
         """Return what an undo would do: carry it out, look, and roll back."""
-        with suppress(_RollBack), self._store.together():
+        with suppress(RollBack), self._store.transaction():
             planned = self._carry_out(name, revision, seen=None)
-            raise _RollBack
+            raise RollBack
         return planned
 
     def undo(
@@ -142,7 +139,7 @@ class Undoing:
         `seen`, and what a change raises.
         """
         self._database.refuse_doubled(name)
-        with self._store.together():
+        with self._store.transaction():
             done = self._carry_out(name, revision, seen=seen, change=change)
         self._database.ring()
         return done

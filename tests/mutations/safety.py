@@ -26,7 +26,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("51", "15"),
         edits=(
             Edit(
-                function="Database.transaction",
+                function="Database._new_transaction",
                 old="self._connection.execute('ROLLBACK')",
                 new="self._connection.execute('COMMIT')",
             ),
@@ -42,7 +42,7 @@ ALL: tuple[Mutation, ...] = (
         proves=("70",),
         edits=(
             Edit(
-                function="Database.transaction",
+                function="Database._new_transaction",
                 old=("self.check_version()\n            yield"),
                 new="yield",
             ),

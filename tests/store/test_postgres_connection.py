@@ -201,7 +201,7 @@ def test_a_writer_waits_for_another_only_as_long_as_it_may(
 
 
 def test_transactions_together_are_one(store: PostgresStore) -> None:
-    with pytest.raises(DatabaseDamaged), store.together():
+    with pytest.raises(DatabaseDamaged), store.transaction():
         write_within_and_fail(store)
 
     with store.rehearsal():
@@ -543,7 +543,7 @@ def test_output_for_followers_never_replaces_that_of_an_end(
 
     late.store_printed(run_id, part, engine_id=engine_id)
     so_far = late.find_output(run_id)
-    with store.together():
+    with store.transaction():
         store.finish([outcome_of(grant, bench.now)._replace(output=whole)], now_ms=bench.now)
         late.store_printed(run_id, part, engine_id=engine_id)  # It does not wait.
     late.store_printed(run_id, part, engine_id=engine_id)

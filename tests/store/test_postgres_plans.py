@@ -64,7 +64,7 @@ def test_a_claim_reads_few_of_the_runs_that_wait(
     bench.clock.advance_ms(60_000)
     bench.run("other", key="manual:1")
 
-    with store.together():
+    with store.transaction():
         before = read_rows(store)
         [granted] = bench.fill().granted
         read = read_rows(store) - before
@@ -85,7 +85,7 @@ def test_a_claim_reads_few_of_the_runs_that_the_server_has_not_counted_yet(
     queue_copies(store, is_analyzed=False)
     bench.clock.advance_ms(60_000)
 
-    with store.together():
+    with store.transaction():
         before = read_rows(store)
         granted = bench.fill().granted
         read = read_rows(store) - before
@@ -105,7 +105,7 @@ def test_a_fire_reads_few_of_the_runs_that_wait(postgres: PostgresServer) -> Non
     queue_copies(store)
     bench.clock.advance_ms(60_000)
 
-    with store.together():
+    with store.transaction():
         before = read_rows(store)
         fired = bench.fire()
         bench.run("poll", key="manual:1")
@@ -124,7 +124,7 @@ def test_lists_of_schedules_read_each_run_few_times(postgres: PostgresServer) ->
     bench.run("poll", key="manual:0")
     queue_copies(store)
 
-    with store.together():
+    with store.transaction():
         before = read_rows(store)
         find_ended(store, ids, since_ms=0, limit=10)
         after_ended = read_rows(store)
@@ -153,7 +153,7 @@ def test_a_queue_without_runs_is_found_without_reading_the_others(postgres: Post
     bench.run("poll", key="manual:0")
     queue_copies(store)
 
-    with store.together():
+    with store.transaction():
         before = read_rows(store)
         placed = store.find_placed(("command on web1", "command on each"))
         after_placed = read_rows(store)
@@ -176,7 +176,7 @@ def test_waits_that_have_ended_are_found_without_reading_other_runs(
     bench.run("poll", key="manual:0")
     queue_copies(store)
 
-    with store.together():
+    with store.transaction():
         before = read_rows(store)
         for _ in range(12):  # After some times, the server keeps one plan for all values.
             assert not has_expired(store, ("command",), now_ms=bench.now)

@@ -77,7 +77,6 @@ class ServerDatabase(OwnConnection):
         self.is_pooled = False
         self._may_be_interrupted = False  # by this process
         self._was_open = False
-        self._is_open = False  # a transaction
         self._has_written = False  # the open transaction
         self.is_quiet = False  # the open transaction wakes no engine
         with self._translated():
@@ -293,15 +292,12 @@ class ServerDatabase(OwnConnection):
     # Transactions.
 
     @contextmanager
-    def transaction(self, *, is_synced: bool = True) -> Iterator[None]:
+    def _new_transaction(self, *, is_synced: bool) -> Iterator[None]:
         """One transaction, the only one that writes: committed at the end, rolled back by errors.
 
         Without `is_synced`, a crash of the server can take it, but no earlier one. If COMMIT itself
         raises, the caller can't know whether it happened.
         """
-        if self._is_together:
-            yield
-            return
         with self._using() as connection:
             try:
                 self._begin(connection, is_synced=is_synced)
@@ -311,15 +307,12 @@ class ServerDatabase(OwnConnection):
                 # The server has ended it while it was idle: nothing was written.
                 connection = self._connect_again()
                 self._begin(connection, is_synced=is_synced)
-            self._is_open = True
             try:
                 yield
                 noted = self._commit(connection)
             except BaseException:
                 _roll_back(connection)
                 raise
-            finally:
-                self._is_open = False
         self._lock_failures -= noted
 
     def _commit(self, connection: psycopg.Connection[Any]) -> int:

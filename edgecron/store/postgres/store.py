@@ -105,7 +105,7 @@ class PostgresStore(ServerDatabase, Writes):
         queues = {one.spec.placed_queue for one in decisions}
         try:
             # With work of other queues, which that engine might not take, wait instead.
-            with self.taking_turns(queues.pop() if len(queues) == 1 else None), self.together():
+            with self.taking_turns(queues.pop() if len(queues) == 1 else None), self.transaction():
                 batch = claim_due(self, decisions, claimant=claimant, now_ms=now_ms)
                 self.is_quiet = not batch.decided and not batch.has_replaced
                 return batch
@@ -116,7 +116,7 @@ class PostgresStore(ServerDatabase, Writes):
         self, engine_id: int, *, now_ms: int, written_bytes: int | None = None
     ) -> None:
         """Record that an engine is running, and what it has written to the disk so far."""
-        with self.together():
+        with self.transaction():
             note_presence(self, engine_id, now_ms=now_ms, written_bytes=written_bytes)
             self.is_quiet = True
 

@@ -69,11 +69,9 @@ class Connection(Protocol):
     def transaction(self, *, is_synced: bool = True) -> AbstractContextManager[None]:
         """One transaction, the only one that writes: committed at the end, rolled back by errors.
 
-        Without `is_synced`, a power cut can take it, but no earlier one.
+        Within an open transaction, it is a part of that one. Without `is_synced`, a power cut can
+        take it, but no earlier one.
         """
-
-    def together(self) -> AbstractContextManager[None]:
-        """Make one transaction of those within the block: all of them commit, or none."""
 
     def wait_at_most(self, seconds: float) -> None:
         """Wait up to so long for another writer from now on."""
@@ -157,7 +155,7 @@ class Connection(Protocol):
         """Remove former contents from all files; False if a reader prevents this."""
 
 
-class _RollBack(Exception):
+class RollBack(Exception):
     """Ends a rehearsal."""
 
 
@@ -172,7 +170,7 @@ class OwnConnection(Connection):
         self._pid = os.getpid()
         self._version: int | None = None  # of the schema that our statements fit
         self._seed_and_uuid: tuple[bytes, str] | None = None  # not read yet
-        self._is_together = False
+        self._is_open = False  # a transaction
         self._was_locked = False
 
     def clock_for(self, own: Clock) -> Clock:
@@ -241,14 +239,23 @@ class OwnConnection(Connection):
         yield True
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Make one transaction of those within the block: all of them commit, or none."""
-        with self.transaction():
-            self._is_together = True
-            try:
+    def transaction(self, *, is_synced: bool = True) -> Iterator[None]:
+        """Begin a transaction, or continue the open one, which then commits as a whole."""
+        self._check_process()
+        with self.in_use:
+            if self._is_open:
                 yield
-            finally:
-                self._is_together = False
+                return
+            with self._new_transaction(is_synced=is_synced):
+                self._is_open = True
+                try:
+                    yield
+                finally:
+                    self._is_open = False
+
+    def _new_transaction(self, *, is_synced: bool) -> AbstractContextManager[None]:
+        """Begin a transaction, which is committed at the end and rolled back by errors."""
+        raise NotImplementedError
 
     @contextmanager
     def rehearsal(self) -> Iterator[None]:
@@ -257,9 +264,9 @@ class OwnConnection(Connection):
         Afterwards, the pages and statements that it needed are in memory. Raises DatabaseBusy
         immediately if another connection is writing.
         """
-        with self.waiting_at_most(0), suppress(_RollBack), self.together():
+        with self.waiting_at_most(0), suppress(RollBack), self.transaction():
             yield
-            raise _RollBack
+            raise RollBack
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

@@ -199,7 +199,7 @@ class Database(Statements):
         return self._data_version + self._renewals * _MORE_THAN_VERSIONS
 
     @contextmanager
-    def transaction(self, *, is_synced: bool = True) -> Iterator[None]:
+    def _new_transaction(self, *, is_synced: bool) -> Iterator[None]:
         """One `BEGIN IMMEDIATE`, committed at the end and rolled back by any exception.
 
         Without `is_synced`, the commit does not wait for the disk: a power cut can take it, unless
@@ -208,15 +208,11 @@ class Database(Statements):
         Raises SchemaTooNew if a newer edgecron has migrated the database. If COMMIT itself raises,
         the caller can't know whether it happened.
         """
-        if self._is_together:
-            yield
-            return
-        self._check_process()
         self.check_file()
         self._logs.check()
         failures_before = self._busy_wait.failures
         syncing = nullcontext() if is_synced else self._unsynced()
-        with self.in_use, TranslatedErrors(self.path), syncing:
+        with TranslatedErrors(self.path), syncing:
             self._connection.execute("BEGIN IMMEDIATE")
             self._was_locked = self._busy_wait.failures > failures_before
             changes_before = self._connection.total_changes()
