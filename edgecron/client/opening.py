@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from edgecron.engine.state_folder import Doorbells
     from edgecron.model.run import Execution
     from edgecron.planning.retention import Retention
+    from edgecron.store.sql.connection import Opening
     from edgecron.store.sql.reads import Reads
     from edgecron.store.sql.writes import Writes
     from edgecron.store.sqlite.store import SqliteStore
@@ -72,10 +73,12 @@ class OpenDatabase:
             given = None if found is None else str(found.text)
         self.location = read_location(given)
         self._clock: Clock = clock or SystemClock()
-        self._must_exist = must_exist
         self._retention = retention
-        self._busy_wait_s = busy_wait_s
-        self._reads_if_full = reads_if_full
+        self._opening: Opening = {
+            "must_exist": must_exist,
+            "busy_wait_s": busy_wait_s,
+            "reads_if_full": reads_if_full,
+        }
         self._open_store: Reads | None = None
         self.author = Author(origin)  # of the changes that this client makes
 
@@ -134,7 +137,7 @@ class OpenDatabase:
     def store(self) -> Reads:
         """The open store. It reads; that of `Engines` also writes."""
         if self._open_store is None:
-            if not self._must_exist and isinstance(self.location, Path):
+            if not self._opening["must_exist"] and isinstance(self.location, Path):
                 refuse_missing_folder(self.location)
             self._open_store = self._open()
             self._clock = self._open_store.clock_for(self._clock)
@@ -143,27 +146,22 @@ class OpenDatabase:
     def _open(self) -> Reads:
         with loading:  # A fork while this thread imports leaves the child waiting forever.
             from edgecron.store import open_reads
-        return open_reads(
-            self.location,
-            now_ms=self._clock.now_ms(),
-            must_exist=self._must_exist,
-            busy_wait_s=self._busy_wait_s,
-            reads_if_full=self._reads_if_full,
-        )
+        return open_reads(self.location, now_ms=self._clock.now_ms(), **self._opening)
 
     @contextmanager
     def waiting_at_most(self, seconds: float) -> Iterator[None]:
         """Bound the wait for another process's lock within this context."""
-        before, self._busy_wait_s = self._busy_wait_s, min(seconds, self._busy_wait_s)
+        before = self._opening["busy_wait_s"]
+        self._opening["busy_wait_s"] = least = min(seconds, before)
         opened = self._open_store
         try:
             if opened is None:
                 yield
             else:
-                with opened.waiting_at_most(self._busy_wait_s):
+                with opened.waiting_at_most(least):
                     yield
         finally:
-            self._busy_wait_s = before
+            self._opening["busy_wait_s"] = before
             if opened is None and self._open_store is not None:
                 self._open_store.wait_at_most(before)
 
@@ -200,13 +198,13 @@ class OpenDatabase:
 
     def known_zone(self) -> str | None:
         """Return the zone of `local_zone`; None if the database does not exist. Creates nothing."""
-        before, self._must_exist = self._must_exist, True
+        before, self._opening["must_exist"] = self._opening["must_exist"], True
         try:
             return self.local_zone() if self.is_there() else None
         except NotFound:
             return None
         finally:
-            self._must_exist = before
+            self._opening["must_exist"] = before
 
     def local_zone(self) -> str | None:
         """Return the zone that engines last took as local; None before the first engine."""
@@ -278,13 +276,7 @@ class Engines(OpenDatabase):
     def _open(self) -> Writes:
         with loading:
             from edgecron.store import open_store
-        return open_store(
-            self.location,
-            now_ms=self._clock.now_ms(),
-            must_exist=self._must_exist,
-            busy_wait_s=self._busy_wait_s,
-            reads_if_full=self._reads_if_full,
-        )
+        return open_store(self.location, now_ms=self._clock.now_ms(), **self._opening)
 
     def file_store(self, what: str, *, instead: str) -> SqliteStore:
         """Return the store of a database file. Raises NotSupported for a server.

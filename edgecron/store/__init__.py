@@ -6,69 +6,39 @@ they run on, `postgres` a server that can run them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from edgecron.base.errors import NotSupported
 from edgecron.base.paths import Location, ServerUrl
 
 if TYPE_CHECKING:
+    from edgecron.store.sql.connection import Opening
     from edgecron.store.sql.reads import Reads
     from edgecron.store.sql.writes import Writes
 
 
-def open_store(
-    location: Location,
-    *,
-    now_ms: int,
-    must_exist: bool = False,
-    busy_wait_s: float = 30.0,
-    reads_if_full: bool = False,
-) -> Writes:
+def open_store(location: Location, *, now_ms: int, **how: Unpack[Opening]) -> Writes:
     """Open a database for an engine or a client that writes, and bring it to our schema.
 
-    With `must_exist`, raises NotFound for a missing file, and for a server's database without our
-    tables. A writer waits up to `busy_wait_s` for another one, then raises DatabaseBusy. Raises
-    NotSupported without the driver of the server. `reads_if_full` is for a file: see `Database`.
+    Raises NotSupported without the driver of the server.
     """
     if isinstance(location, ServerUrl):
-        return _open_server(location, now_ms, must_exist=must_exist, busy_wait_s=busy_wait_s)
+        return _open_server(location, now_ms, how)
     from edgecron.store.sqlite import store
 
-    return store.open_store(
-        location,
-        now_ms=now_ms,
-        must_exist=must_exist,
-        busy_wait_s=busy_wait_s,
-        reads_if_full=reads_if_full,
-    )
+    return store.open_store(location, now_ms=now_ms, **how)
 
 
-def open_reads(
-    location: Location,
-    *,
-    now_ms: int,
-    must_exist: bool = False,
-    busy_wait_s: float = 30.0,
-    reads_if_full: bool = False,
-) -> Reads:
+def open_reads(location: Location, *, now_ms: int, **how: Unpack[Opening]) -> Reads:
     """As `open_store`, for a client that only reads: it loads no code that writes to a file."""
     if isinstance(location, ServerUrl):
-        return _open_server(location, now_ms, must_exist=must_exist, busy_wait_s=busy_wait_s)
+        return _open_server(location, now_ms, how)
     from edgecron.store.sqlite.reading_store import ReadingStore, open_as
 
-    return open_as(
-        ReadingStore,
-        location,
-        now_ms=now_ms,
-        must_exist=must_exist,
-        busy_wait_s=busy_wait_s,
-        reads_if_full=reads_if_full,
-    )
+    return open_as(ReadingStore, location, now_ms=now_ms, **how)
 
 
-def _open_server(
-    location: ServerUrl, now_ms: int, *, must_exist: bool, busy_wait_s: float
-) -> Writes:
+def _open_server(location: ServerUrl, now_ms: int, how: Opening) -> Writes:
     # Only for a server: with a file, `list` starts 1 ms faster without these.
     from importlib.util import find_spec
 
@@ -81,7 +51,5 @@ def _open_server(
         )
     from edgecron.store.postgres.store import open_store as open_server
 
-    found = open_server(
-        location.full, now_ms=now_ms, must_exist=must_exist, busy_wait_s=busy_wait_s
-    )
+    found = open_server(location.full, now_ms=now_ms, **how)
     return cast("Writes", found)

@@ -56,12 +56,13 @@ def open_store(
     now_ms: int,
     must_exist: bool = False,
     busy_wait_s: float = 30.0,
+    reads_if_full: bool = False,
     seed: bytes | None = None,
 ) -> PostgresStore:
     """Open a database of a server, and bring it to this edgecron's schema.
 
     A new database gets this `seed`, by default a random one. Only tests give a seed. With
-    `must_exist`, raises NotFound for a database without our tables.
+    `must_exist`, raises NotFound for a database without our tables. `reads_if_full` is for files.
     """
     store = PostgresStore(url, busy_wait_s=busy_wait_s)
     try:

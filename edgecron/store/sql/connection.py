@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import edgecron
 from edgecron.base.errors import DatabaseUnusable, SchemaTooNew
@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 RESTORE = "to restore a backup: edgecron restore FILE"
 
 Params = Mapping[str, Any]
+
+
+class Opening(TypedDict, total=False):
+    """How to open a database.
+
+    With `must_exist`, raise NotFound for a missing file, and for a server's database without our
+    tables. A writer waits up to `busy_wait_s` for another one, then raises DatabaseBusy.
+    `reads_if_full` is for a file: see `Database`.
+    """
+
+    must_exist: bool
+    busy_wait_s: float
+    reads_if_full: bool
 
 
 def too_new(place: Path | str, version: int, *, known: int) -> SchemaTooNew:

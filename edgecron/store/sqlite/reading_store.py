@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
+from edgecron.store.sql.connection import Opening
 from edgecron.store.sql.reads import Reads
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.migrate import migrate, refuse_planted
@@ -22,17 +23,15 @@ def open_as(
     path: Path,
     *,
     now_ms: int,
-    must_exist: bool = False,
-    busy_wait_s: float = 30.0,
-    reads_if_full: bool = False,
     seed: bytes | None = None,
+    **how: Unpack[Opening],
 ) -> StoreT:
     """Open a database as this kind of store, and bring it to this edgecron's schema.
 
     A new database gets this `seed`, by default a random one. Only tests give a seed. Raises the
     errors of `Database`.
     """
-    store = kind(path, busy_wait_s=busy_wait_s, must_exist=must_exist, reads_if_full=reads_if_full)
+    store = kind(path, **how)
     try:
         migrate(store, now_ms=now_ms, seed=seed)
         refuse_planted(store)

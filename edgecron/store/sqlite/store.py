@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Unpack
 
+from edgecron.store.sql.connection import Opening
 from edgecron.store.sql.writes import Writes
 from edgecron.store.sqlite.connection import Database
 from edgecron.store.sqlite.reading_store import ReadingStore, open_as
@@ -14,24 +16,10 @@ _CHECKPOINT_PAGES = 4000
 
 
 def open_store(
-    path: Path,
-    *,
-    now_ms: int,
-    must_exist: bool = False,
-    busy_wait_s: float = 30.0,
-    reads_if_full: bool = False,
-    seed: bytes | None = None,
+    path: Path, *, now_ms: int, seed: bytes | None = None, **how: Unpack[Opening]
 ) -> SqliteStore:
     """Open a database for an engine or a client that writes; see `open_as`."""
-    return open_as(
-        SqliteStore,
-        path,
-        now_ms=now_ms,
-        must_exist=must_exist,
-        busy_wait_s=busy_wait_s,
-        reads_if_full=reads_if_full,
-        seed=seed,
-    )
+    return open_as(SqliteStore, path, now_ms=now_ms, seed=seed, **how)
 
 
 class SqliteStore(ReadingStore, Writes):
