@@ -13,6 +13,7 @@ from edgecron.base.errors import InvalidInput, InvalidTrigger, UnknownTimezone
 from edgecron.base.units import from_ms
 from edgecron.base.values import NamedTuple, dataclass
 from edgecron.triggers import parse_trigger
+from edgecron.triggers.fields import WEEKDAYS
 
 LOCAL = "local"
 _SHORTHANDS = {
@@ -30,11 +31,8 @@ _SHORTHANDS = {
     "annually": "*-01-01 00:00:00",
     "anually": "*-01-01 00:00:00",
 }
-_WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _DAY_NUMBERS = {
-    name[:length]: number
-    for number, name in enumerate(_WEEKDAYS)
-    for length in (3, len(_WEEKDAYS[number]))
+    shown.lower(): number for number, name in enumerate(WEEKDAYS) for shown in (name[:3], name)
 }
 _EVERY_WEEKDAY = frozenset(range(7))
 _LATEST_EPOCH = 253_370_764_800  # the year 9999

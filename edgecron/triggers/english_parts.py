@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from edgecron.base.errors import InvalidTrigger
-from edgecron.base.units import MAX_DURATION_MS, format_duration_ms
+from edgecron.base.units import DAY_MS, HOUR_MS, MAX_DURATION_MS, MINUTE_MS, format_duration_ms
+from edgecron.triggers.fields import MONTHS, WEEKDAYS
 
-_WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september",
-           "october", "november", "december")  # fmt: skip
+_WEEKDAYS = tuple(map(str.lower, WEEKDAYS))
+_MONTHS = tuple(map(str.lower, MONTHS))
 ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5,
              "1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5}  # fmt: skip
 
@@ -145,8 +145,8 @@ def read_month(name: str) -> int:
     return next(at for at, full in enumerate(_MONTHS, 1) if full.startswith(name[:3]))
 
 
-_UNIT_MS = {"week": 604_800_000, "day": 86_400_000, "hour": 3_600_000, "hr": 3_600_000,
-            "minute": 60_000, "min": 60_000, "second": 1000, "sec": 1000,
+_UNIT_MS = {"week": 7 * DAY_MS, "day": DAY_MS, "hour": HOUR_MS, "hr": HOUR_MS,
+            "minute": MINUTE_MS, "min": MINUTE_MS, "second": 1000, "sec": 1000,
             "millisecond": 1}  # fmt: skip
 _OUTCOMES = {"succe": "", "faile": ":failure", "fails": ":failure", "ended": ":any", "ends": ":any"}
 _DAY_MACROS = ("hourly", "daily", "weekly", "monthly", "yearly", "annually")

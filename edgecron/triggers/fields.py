@@ -14,6 +14,9 @@ from functools import cached_property, lru_cache
 from edgecron.base.tzif import DAY_S, EPOCH_ORDINAL
 from edgecron.base.values import dataclass
 
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September",
+          "October", "November", "December")  # fmt: skip
+WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _LAST_MONTH = 9998 * 12  # months are numbered since January of year 0
 
 

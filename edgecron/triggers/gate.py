@@ -14,7 +14,7 @@ from functools import lru_cache
 from edgecron.base.checks import suggest
 from edgecron.base.errors import InvalidTrigger
 from edgecron.base.values import NamedTuple
-from edgecron.triggers.fields import RANGES, CronFields, DayRule
+from edgecron.triggers.fields import MONTHS, RANGES, WEEKDAYS, CronFields, DayRule
 
 MACROS = {
     "@hourly": "0 * * * *",
@@ -25,8 +25,8 @@ MACROS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_MONTHS = {name[:3].lower(): number for number, name in enumerate(MONTHS, 1)}
+_WEEKDAYS = {name[:3].lower(): number for number, name in enumerate(WEEKDAYS)}
 
 
 class _Field(NamedTuple):
@@ -41,11 +41,8 @@ SECOND = _Field("second", 0, 59, "0-59", {})
 MINUTE = _Field("minute", 0, 59, "0-59", {})
 HOUR = _Field("hour", 0, 23, "0-23", {})
 DAY = _Field("day of month", 1, 31, "1-31", {})
-MONTH = _Field("month", 1, 12, "1-12 or JAN-DEC", {name: n for n, name in enumerate(_MONTHS, 1)})
-WEEKDAY = _Field(
-    "day of week", 0, 7, "0-7 or SUN-SAT (0 and 7 are Sunday)",
-    {name: n for n, name in enumerate(_WEEKDAYS)},
-)  # fmt: skip
+MONTH = _Field("month", 1, 12, "1-12 or JAN-DEC", _MONTHS)
+WEEKDAY = _Field("day of week", 0, 7, "0-7 or SUN-SAT (0 and 7 are Sunday)", _WEEKDAYS)
 _FIELDS = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 
 _DURATION = re.compile(r"\d+(ms|s|m|h|d|w)", re.ASCII | re.IGNORECASE)

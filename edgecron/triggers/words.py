@@ -7,12 +7,12 @@ from datetime import datetime
 from itertools import pairwise
 
 from edgecron.base.tzif import DAY_S, Spans
-from edgecron.base.units import EARLIEST_MS, LATEST_MS, format_ms
+from edgecron.base.units import DAY_MS, EARLIEST_MS, HOUR_MS, LATEST_MS, MINUTE_MS, format_ms
 from edgecron.base.units import from_ms as to_datetime
 from edgecron.base.values import NamedTuple
 from edgecron.base.zones import LOCAL, trigger_spans, trigger_zone_name
 from edgecron.triggers.base import Trigger
-from edgecron.triggers.fields import CronFields
+from edgecron.triggers.fields import MONTHS, WEEKDAYS, CronFields
 from edgecron.triggers.kinds import (
     AfterEndTrigger,
     AfterTrigger,
@@ -52,8 +52,8 @@ def clock_change_notes(trigger: Trigger, from_ms: int, until_ms: int) -> list[Cl
         text = _note(trigger, spans, index)
         if text is not None:
             start = spans.starts[index]
-            date = _wall(start + spans.offsets[index - 1]).strftime("%Y-%m-%d")
-            notes.append(ClockChange(_instant(start), date, text))
+            date = _datetime(start + spans.offsets[index - 1]).strftime("%Y-%m-%d")
+            notes.append(ClockChange(_datetime(start), date, text))
     return notes
 
 
@@ -91,29 +91,22 @@ def _which(trigger: CronTrigger, since: int, until: int, count: int) -> str:
 
 def _shown(wall_s: int, other_s: int) -> str:
     """Show a wall time, with its date if the other one is on another day."""
-    wall = _wall(wall_s)
+    wall = _datetime(wall_s)
     clock = wall.strftime("%H:%M:%S" if wall.second else "%H:%M")
     if wall_s // DAY_S == other_s // DAY_S:
         return clock
     return f"{wall.year:04d}-{wall.month:02d}-{wall.day:02d} {clock}"
 
 
-def _wall(wall_s: int) -> datetime:
-    """Make a datetime that shows the wall time; its offset has no meaning."""
-    return _instant(wall_s)
-
-
-def _instant(instant_s: int) -> datetime:
-    return to_datetime(instant_s * 1000)
+def _datetime(at_s: int) -> datetime:
+    """Make a datetime of an instant, or one that shows a wall time: its offset has no meaning."""
+    return to_datetime(at_s * 1000)
 
 
 __all__ = ["ClockChange", "clock_change_notes", "describe", "describe_briefly"]
 
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September",
-           "October", "November", "December")  # fmt: skip
-_WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _NTH = ("first", "second", "third", "fourth", "fifth")
-_UNITS = (("week", 604_800_000), ("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000),
+_UNITS = (("week", 7 * DAY_MS), ("day", DAY_MS), ("hour", HOUR_MS), ("minute", MINUTE_MS),
           ("second", 1000), ("millisecond", 1))  # fmt: skip
 _AFTER = {"success": "succeeded", "failure": "failed", "any": "ended"}
 # More times of day than these are described by minutes and hours.
@@ -189,7 +182,7 @@ def _describe_fields(fields: CronFields) -> str:
     elif is_time_of_day:
         day = " every day"
     if len(months) < 12:
-        day += f", in {_runs([_MONTHS[month - 1] for month in months], months)}"
+        day += f", in {_runs([MONTHS[month - 1] for month in months], months)}"
     return time + day
 
 
@@ -289,9 +282,9 @@ def _weekdays(fields: CronFields) -> str:
         # From Monday to Sunday, as people count a working week.
         shown = sorted(rule.weekdays, key=_from_monday)
         places = [_from_monday(weekday) for weekday in shown]
-        return _runs([_WEEKDAYS[weekday] for weekday in shown], places)
-    parts = [f"the {_NTH[nth - 1]} {_WEEKDAYS[weekday]}" for weekday, nth in rule.nth_weekdays]
-    parts += [f"the last {_WEEKDAYS[weekday]}" for weekday in rule.last_weekdays]
+        return _runs([WEEKDAYS[weekday] for weekday in shown], places)
+    parts = [f"the {_NTH[nth - 1]} {WEEKDAYS[weekday]}" for weekday, nth in rule.nth_weekdays]
+    parts += [f"the last {WEEKDAYS[weekday]}" for weekday in rule.last_weekdays]
     return _join(parts)
 
 
