@@ -57,7 +57,7 @@ from edgecron.formats.document_tables import (
     may_be_secret,
     spec_table,
 )
-from edgecron.formats.option_texts import is_secret
+from edgecron.formats.option_texts import secret_warnings
 from edgecron.formats.toml import write_table
 from edgecron.views.phrases import count_words
 
@@ -115,10 +115,12 @@ def run(cli: Session, args: Namespace) -> int:
         if not cli.is_json:
             cli.say("done")
             say_undo(cli, changed_names(steps))
-            _warn_of_secrets(cli, document)
+            specs = [wanted.spec for wanted in document.wanted]
+            for words in secret_warnings(specs, held_by="the database stores"):
+                cli.warn(words)
             _put_kept(cli, steps)
             _warn_of_times(cli, client, steps)
-            warn_of_missing(cli, [wanted.spec for wanted in document.wanted])
+            warn_of_missing(cli, specs)
         cli.warn_without_engine(client, *changed)
         _remember(cli, content, document, origin, is_pruned=args.prune)
     return 0
@@ -252,13 +254,3 @@ def _warn_of_times(cli: Session, client: Client, steps: Collection[Step]) -> Non
             schedule = client.schedule(step.name)
             warn_of_jitter(cli, schedule)
             warn_of_windows(cli, schedule)
-
-
-def _warn_of_secrets(cli: Session, document: Document) -> None:
-    for wanted in document.wanted:
-        for name, value in wanted.spec.job.env.items():
-            if is_secret(name, value):
-                cli.warn(
-                    f"schedule {wanted.spec.name}: the database stores {name} in plain text;"
-                    " put secrets in a file and use env_file"
-                )

@@ -23,7 +23,7 @@ from edgecron.base.paths import user_name
 from edgecron.cli.parser import Parser
 from edgecron.cli.session import Session
 from edgecron.formats.document_tables import schedule_table, write_document
-from edgecron.formats.option_texts import is_secret
+from edgecron.formats.option_texts import secret_warnings
 from edgecron.views.phrases import count_words
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def run(cli: Session, args: Namespace) -> int:
         text = write_crontab(schedules, owner=user_name())
     else:
         text = write_document(schedules)
-    _warn_of_secrets(cli, schedules)
+    specs = (one.spec for one in schedules)
+    for words in secret_warnings(specs, held_by="the export contains"):
+        cli.warn(words)
     _put(cli, text, file=args.output)
     if args.output is not None:
         cli.say(f"wrote {count_words(len(schedules), 'schedule')} to {args.output}")
@@ -80,13 +82,3 @@ def _put(cli: Session, text: str, *, file: str | None) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
-
-
-def _warn_of_secrets(cli: Session, schedules: list[Definition]) -> None:
-    for schedule in schedules:
-        for name, value in schedule.spec.job.env.items():
-            if is_secret(name, value):
-                cli.warn(
-                    f"schedule {schedule.spec.name}: the export contains {name} in plain text;"
-                    " put secrets in a file and use env_file"
-                )

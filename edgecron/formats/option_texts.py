@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgecron.base.checks import check_json, check_type
 from edgecron.base.errors import (
@@ -53,6 +53,9 @@ from edgecron.model.options import (
 )
 from edgecron.model.run import RunOptions
 from edgecron.triggers import Trigger, parse_trigger
+
+if TYPE_CHECKING:
+    from edgecron.model.schedule import ScheduleSpec
 
 # What people give as a cron text, and what has an option of its own.
 _OTHER_KIND = re.compile(r"@?(every|at|once|after|on boot|on demand|reboot)\b\s*", re.IGNORECASE)
@@ -367,6 +370,17 @@ def is_secret(name: str, value: str | None) -> bool:
     """Whether a variable's name suggests a secret, or its value is a URL with a password."""
     is_named = any(word in name.upper() for word in _SECRET_WORDS)
     return is_named or (value is not None and _PASSWORD_IN_URL.search(value) is not None)
+
+
+def secret_warnings(specs: Iterable[ScheduleSpec], *, held_by: str) -> Iterator[str]:
+    """Yield a warning for each variable that looks like a secret; `held_by`: who shows it."""
+    for spec in specs:
+        for name, value in spec.job.env.items():
+            if is_secret(name, value):
+                yield (
+                    f"schedule {spec.name}: {held_by} {name} in plain text;"
+                    " put secrets in a file and use env_file"
+                )
 
 
 def _factor(option: Option, text: str, what: str) -> float:
