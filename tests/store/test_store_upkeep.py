@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from edgecron.base.units import HOUR_MS, from_ms, to_ms
 from edgecron.model.choices import Hold
 from edgecron.planning.corrections import ClockMarks, KeptTimes, Retimed
 from edgecron.planning.next_fire import NextFire
+from edgecron.store.sqlite.store import SqliteStore
 from tests.store.store_bench import Bench, OpenStore
 from tests.support.clock import FakeClock
 from tests.support.specs import make_spec
@@ -180,3 +183,24 @@ def test_what_was_queued_by_a_clock_that_was_ahead_waits_from_now_on(
     assert execution is not None
     assert execution.queued_at == from_ms(bench.now)
     assert execution.due_at - execution.plan_at == -timedelta(hours=10)
+
+
+def count_twice_and_fail(store: SqliteStore) -> None:
+    with store.transaction():
+        store.change("UPDATE meta SET lock_failures = 1")
+    with store.transaction(), store.transaction():
+        store.change("UPDATE meta SET lock_failures = lock_failures + 1")
+    assert store.row("SELECT lock_failures FROM meta") == (2,)
+    raise RuntimeError
+
+
+def test_a_transaction_within_another_one_is_a_part_of_it(make_store: OpenStore) -> None:
+    store = make_store()
+
+    with pytest.raises(RuntimeError), store.transaction():
+        count_twice_and_fail(store)
+    undone = store.row("SELECT lock_failures FROM meta")
+    with store.transaction():
+        store.change("UPDATE meta SET lock_failures = 3")
+
+    assert (undone, make_store().row("SELECT lock_failures FROM meta")) == ((0,), (3,))
