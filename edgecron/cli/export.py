@@ -79,6 +79,4 @@ def _put(cli: Session, text: str, *, file: str | None) -> None:
         cli.put_data(text.removesuffix("\n"))
     else:
         # TOML is UTF-8, whatever the locale is.
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode())
-        sys.stdout.buffer.flush()
+        cli.put_bytes(text.encode())

@@ -280,8 +280,7 @@ class NextCommand:
         if args.ics:
             # Not `print`: a calendar has CRLF at the end of its lines.
             text = write_calendar(fires, origin=_origin_of(cli, client), now=client.now())
-            sys.stdout.buffer.write(text.encode())
-            sys.stdout.buffer.flush()
+            cli.put_bytes(text.encode())
         elif cli.is_json:
             cli.put_json(fire_object(fire) for fire in fires)
         elif fires:

@@ -133,6 +133,15 @@ class Output:
         except OSError as error:
             raise_lost(error)
 
+    def put_bytes(self, content: bytes) -> None:
+        """Write to stdout exactly these bytes. Raises BrokenPipeError, or EdgecronError."""
+        try:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+        except OSError as error:
+            raise_lost(error)
+
     def _print(self, text: str) -> None:
         try:
             print(text)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from edgecron.base.safetext import StreamCleaner
 from edgecron.base.units import format_ms, from_ms
 from edgecron.base.values import replace
-from edgecron.cli.output import drop
+from edgecron.cli.output import drop, raise_lost
 from edgecron.model.run import Stream
 
 if TYPE_CHECKING:
@@ -74,8 +74,10 @@ class Printer:
             file.flush()
             file.buffer.write(content)
             file.buffer.flush()
-        except OSError:
+        except OSError as error:
             drop(file)  # Its buffer would fail every later write.
+            if file is sys.stdout:
+                raise_lost(error)
             raise
 
     def _write(self, file: TextIO, text: str) -> None:

@@ -159,7 +159,7 @@ def test_results_that_can_not_be_written_are_a_failure_that_says_so(
         said = call(*world.words(command), stdout=full.fileno())
 
     assert said.code == 1
-    assert "no space left on device" in said.err
+    assert "stdout can't be written: no space left on device" in said.err
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
@@ -184,7 +184,7 @@ def test_the_program_ends_without_a_word_of_its_interpreter(world: World, comman
 
     assert said.returncode == 1
     assert len(said.stderr.splitlines()) == 1
-    assert b"no space left on device" in said.stderr
+    assert b"stdout can't be written: no space left on device" in said.stderr
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
