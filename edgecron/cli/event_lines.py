@@ -105,8 +105,8 @@ _QUOTED = re.compile(r'[ "=\\]')  # letters that logfmt has to quote
 _COUNTED = ("created", "changed", "unchanged")
 # Of events whose details fill in one sentence.
 _SENTENCES = {
-    EventKind.TAKEN_OVER: "other machines could not reach this engine, and recorded {runs} of its"
-    " runs as interrupted; on_lost: {on_lost}",
+    EventKind.TAKEN_OVER: "the database no longer has {runs} of this engine's runs: other machines"
+    " could not reach it, or another server has taken over; on_lost: {on_lost}",
     EventKind.POLLING: "the server, or a pooler before it, passes no notices on; the engine looks"
     " for changes every {every_s}",
     EventKind.LISTENING: "the server passes notices on again",

@@ -84,6 +84,10 @@ class ScheduleCache:
             self.load([key])
         return self._known.get(key)
 
+    def forget(self) -> None:
+        """Read all schedules again: others might have these revisions by now."""
+        self._known.clear()
+
     def find_name(self, schedule_id: int, revision: int) -> str | None:
         """The schedule's name at a revision; None if that can't be read."""
         spec = self.find_spec(schedule_id, revision)

@@ -39,7 +39,7 @@ class EventKind(StrEnum):
     DATABASE_WELL = "database_well"
     POLLING = "polling"  # no notices come from the server: the engine looks for changes
     LISTENING = "listening"  # they come again
-    TAKEN_OVER = "taken_over"  # other machines recorded runs of this engine as interrupted
+    TAKEN_OVER = "taken_over"  # the database no longer has runs of this engine
     DATABASE_COPIED = "database_copied"  # a process runs a copy of it: each schedule fires in both
     STATE_RESTORED = "state_restored"  # the state folder was deleted, and made anew
     SUPERVISOR_DIED = "supervisor_died"

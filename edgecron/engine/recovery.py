@@ -175,13 +175,12 @@ class Recovery:
         return done
 
     def leave_lost_runs(self, on_lost: OnLost) -> None:
-        """End our runs that others recorded as interrupted, or leave them; write nothing."""
-        tokens = {row.execution_id: row.lease_token for row in self._store.find_running()}
-        lost = [
-            execution_id
-            for execution_id, token in self._runners.tokens().items()
-            if tokens.get(execution_id) != token
-        ]
+        """End our runs that the database has no longer as running, or leave them; write nothing."""
+        known = {row.lease_token for row in self._store.find_running()}
+        known |= {outcome.lease_token for outcome in self._runners.outcomes}
+        lost = [key for key, token in self._runners.tokens().items() if token not in known]
+        if not lost:
+            return
         details: dict[str, object] = {"runs": len(lost), "on_lost": on_lost.value}
         self._events.report(EventKind.TAKEN_OVER, details=details)
         for execution_id in lost if on_lost is OnLost.END else ():
@@ -317,8 +316,7 @@ class RecoveryPass:
             elif row.supervisor_id != self._supervisor_id:
                 orphans.setdefault(row.supervisor_id, []).append(row)
             else:
-                # Its claim was committed although COMMIT raised: it was never started.
-                self._requeue(row)
+                self._settle_forgotten(row)
         for supervisor_id, rows in orphans.items():
             if not self._adopt(supervisor_id, rows):
                 self._judge(supervisor_id, rows)
@@ -375,6 +373,18 @@ class RecoveryPass:
         until the supervisor has gone, or is adopted again.
         """
         if self._runners is not None and row.lease_token in self._runners.revoked:
+            self._requeue(row)
+
+    def _settle_forgotten(self, row: RunningRow) -> None:
+        """Settle a row of our own supervisor of which this engine knows nothing.
+
+        A server that took over can lack its end. Otherwise its claim was committed although COMMIT
+        raised: it was never started.
+        """
+        [verdict] = self._others.judge(row.supervisor_id, [row.lease_token]).values()
+        if isinstance(verdict, Exit):
+            self._finish([(row, self._others.outcome_of(verdict, row))])
+        else:
             self._requeue(row)
 
     def _adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> bool:

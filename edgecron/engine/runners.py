@@ -200,6 +200,7 @@ class Runners:
             if policies.while_needs:
                 watched = watched_of(claim)
                 self.has_watched = True
+            self._cancelled.discard(claim.execution_id)  # with an earlier token
             self._runs[claim.execution_id] = StartedRun(
                 claim.lease_token,
                 claim.schedule,

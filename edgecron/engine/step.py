@@ -131,7 +131,7 @@ class Engine:
             self.conditions, store=store, clock=clock, runners=runners, events=self.events
         )
         self._change_mark = -1
-        self._has_lost_lease = False
+        self._doubts_runs = False  # the database might no longer have ours as running
         self._has_ended_forgotten = False  # runs of this machine's former engines
         self._is_prepared = False  # the schedules that fire next are loaded
 
@@ -183,6 +183,12 @@ class Engine:
         # Before anything is claimed: a fire that comes due within the pass has another place.
         begun_ms = self._clock.now_ms()
         self._claimer.begin(has_changed=has_changed)
+        if change_mark < self._change_mark:
+            self._doubt()  # The server that took over lacks the last transactions.
+        if self._doubts_runs:
+            self._doubts_runs = False
+            self.runners.own.is_recorded = False  # in the row of this engine
+            self.recovery.leave_lost_runs(self.settings.on_lost)
         ended, has_filled = self._write_ends()
         self._followed.store(engine_id)
         for lost in self.runners.drop_dead():
@@ -252,12 +258,8 @@ class Engine:
         )
 
     def _keep_lease(self) -> Lease | None:
-        """Renew the lease if it is time. Then end the runs that others took over meanwhile."""
-        try:
-            lease = self._registration.renew()
-        except LeaseLost:
-            self._has_lost_lease = True
-            raise
+        """Renew the lease if it is time."""
+        lease = self._registration.renew()
         if lease is not None:
             judges = self._registration.judges_others
             self.recovery.note_lease(lease, judges_machines=judges)
@@ -265,11 +267,14 @@ class Engine:
             self._has_ended_forgotten = True
             if self.settings.on_lost is OnLost.END and not self._is_for_one_run:
                 self.recovery.end_forgotten_runs()
-        if self._has_lost_lease and lease is not None:
-            self._has_lost_lease = False
-            self.runners.own.is_recorded = False  # in the new row of this engine
-            self.recovery.leave_lost_runs(self.settings.on_lost)
         return lease
+
+    def _doubt(self) -> None:
+        """Read again what this engine knows of its runs and of schedules, if it is on a server."""
+        if self._store.leases is not None:
+            self._doubts_runs = True
+            self._schedules.forget()
+            self.recovery.suspect()
 
     def _write_ends(self) -> tuple[int, bool]:
         """Record the collected ends; how many, and whether queued runs got their places."""
@@ -324,10 +329,10 @@ class Engine:
         """After trouble: what a transaction granted or replaced is unknown, and is read again."""
         self._registration.note_trouble()
         if isinstance(error, LeaseLost):
-            self._has_lost_lease = True
             self._registration.note_lease_lost()
         else:
             self._presence.note_trouble()
+        self._doubt()
         self.recovery.suspect()
         self._has_replaced = self.conditions.has_waits = True
 

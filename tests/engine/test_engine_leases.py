@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgecron.base.errors import LeaseLost
+from edgecron.base.units import from_ms
 from edgecron.engine.events import EventKind
 from edgecron.engine.state_folder import name_machine
 from edgecron.model.choices import Cause, OnLost, Status
@@ -24,7 +25,7 @@ from tests.support.story import START_MS
 from tests.support.tools import need_packages
 
 if TYPE_CHECKING:
-    pass
+    from tests.support.postgres import PostgresServer
 
 need_packages("psycopg")
 
@@ -450,3 +451,42 @@ def test_an_engine_that_takes_nothing_registers_again_without_queues(
 
     found = [engine for engine in first.store.find_engines() if engine.host == "first"]
     assert [engine.queues for engine in found] == [()]
+
+
+@pytest.mark.parametrize("on_lost", OnLost)
+def test_a_run_that_a_failover_forgets_is_ended_or_left(
+    url: str, tmp_path: Path, postgres: PostgresServer, on_lost: OnLost
+) -> None:
+    first = Machine("first", url, tmp_path, on_lost=on_lost)
+    first.add("sync", "every 1h", lasts_s=3600)
+    first.after_s(0)
+    standby = postgres.copy_database(url)
+    first.after_s(3600)
+    before = first.statuses("sync")
+    postgres.fail_over(url, standby)
+    first.after_s(1)
+    first.after_s(1)
+
+    assert (before, first.statuses("sync")) == (["running"], ["running"])
+    assert first.live_bodies() == (1 if on_lost is OnLost.END else 2)
+    [event] = [one for one in first.events if one.kind is EventKind.TAKEN_OVER]
+    assert event.details == {"runs": 1, "on_lost": on_lost.value}
+    first.store.close()
+
+
+def test_after_a_failover_an_engine_runs_what_the_new_server_has(
+    first: Machine, url: str, postgres: PostgresServer
+) -> None:
+    first.add("sync", "every 1h", on="any")
+    first.after_s(0)
+    standby = postgres.copy_database(url)
+    first.place(first.store.get_schedule("sync"), on="any", trigger="@hourly")
+    first.after_s(3600)
+    postgres.fail_over(url, standby)
+    first.place(first.store.get_schedule("sync"), on="any", trigger="@yearly")
+    first.after_s(1)
+
+    found = first.store.get_schedule("sync")
+    assert (found.revision, found.run_count) == (2, 0)
+    assert found.next_run_at is not None
+    assert found.next_run_at.year == from_ms(START_MS).year + 1

@@ -258,3 +258,24 @@ def test_an_engine_looks_less_and_less_often_while_another_one_claims_what_is_du
         *(50, 100, 200, 400, 400)
     ]
     assert won.claimed == 1
+
+
+def test_an_end_that_a_failover_forgets_is_recorded_again(
+    place: Place, postgres: PostgresServer
+) -> None:
+    url = str(place.database)
+    place.add("long", "@yearly", f"echo ran >>$LOG; {place.gate.line}; exit 7")
+    daemon = place.daemon()
+    [run] = place.client.run_now("long")
+    place.gate.wait_arrival()
+    daemon.wait_for("started", schedule="long")
+    standby = postgres.copy_database(url)
+    place.gate.open()
+    daemon.wait_for("ended", schedule="long")
+    postgres.fail_over(url, standby)
+    again = daemon.wait_for("ended", schedule="long")
+
+    assert (again["run"], again["status"], again["exit_code"]) == (run.id, "failed", 7)
+    assert [(one.status, one.exit_code) for one in place.runs("long")] == [("failed", 7)]
+    assert place.effects() == ["ran"]
+    assert daemon.stop() == 0

@@ -109,6 +109,29 @@ class PostgresServer:
         """Create a database of edgecron without schedules; its URL."""
         return self._create(f"test_{next(self._numbers)}", _TEMPLATE)
 
+    def copy_database(self, url: str) -> str:
+        """Copy a database, as a standby has it, and end all connections; its URL."""
+        name = _name_in(url)
+        with self._alone(name):
+            return self._create(f"{name}_copy", name)
+
+    def fail_over(self, url: str, standby: str) -> None:
+        """Let such a copy take the place of its database, and end all connections."""
+        name, copy = _name_in(url), _name_in(standby)
+        with self._alone(name):
+            self._connection.execute(f"ALTER DATABASE {name} RENAME TO {name}_lost".encode())
+            self._connection.execute(f"ALTER DATABASE {copy} RENAME TO {name}".encode())
+        self._created[self._created.index(copy)] = f"{name}_lost"
+
+    @contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """Refuse connections to a database within the block."""
+        allow = f"ALTER DATABASE {name} ALLOW_CONNECTIONS {{}}"
+        self._connection.execute(allow.format(False).encode())
+        self.end_connections()
+        yield
+        self._connection.execute(allow.format(True).encode())
+
     def new_database(self) -> Callable[..., SqliteStore]:
         """Create such a database; what opens its store.
 
@@ -193,6 +216,10 @@ class PostgresServer:
                 process.terminate()
                 process.wait(10)
                 shutil.rmtree(folder)
+
+
+def _name_in(url: str) -> str:
+    return url.partition("@/")[2].partition("?")[0]
 
 
 def as_postgres(command: list[str]) -> list[str]:
