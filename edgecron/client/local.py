@@ -310,7 +310,7 @@ class Client(Outlooks, Backfills, ManualRuns):
         return prepare_restore(file, Path(path), clock=self.clock, on_progress=on_progress)
 
     def _file_to_copy(self) -> Path:
-        if self._reads_if_full:
+        if self._opening["reads_if_full"]:
             self.close()  # On a full disk, it would keep out the connection that copies.
         return self.file(
             "backup", instead=f"with PostgreSQL's own program: pg_dump -d '{self.location}' -f FILE"
