@@ -167,7 +167,6 @@ TEXT_STYLES: dict[str, TextStyle] = {
     "busy": TextStyle("secondary", "bold"),
     "wait": TextStyle("primary"),
     "left": TextStyle("muted"),
-    "done": TextStyle("success"),
     "now": TextStyle("warning", "bold"),
     "tab": TextStyle("primary", "bold reverse"),
     "heat1": TextStyle("heat1"),
