@@ -118,6 +118,9 @@ ROWS = {
     89: "an engine starts on a machine whose runs others took over",
     90: "no engine of a schedule's machine or label is running",
     91: "one of the machines that all run a schedule is away, comes later or is removed",
+    92: "a server that takes over lacks the last transactions",
+    93: "the server cancels a statement, or its database is replaced",
+    94: "two machines send the notices of a server, or one has other rules",
 }
 
 NOT_CARRIED: dict[int, str] = {}

@@ -453,6 +453,7 @@ def test_an_engine_that_takes_nothing_registers_again_without_queues(
     assert [engine.queues for engine in found] == [()]
 
 
+@pytest.mark.failure(92)
 @pytest.mark.parametrize("on_lost", OnLost)
 def test_a_run_that_a_failover_forgets_is_ended_or_left(
     url: str, tmp_path: Path, postgres: PostgresServer, on_lost: OnLost
@@ -474,6 +475,7 @@ def test_a_run_that_a_failover_forgets_is_ended_or_left(
     first.store.close()
 
 
+@pytest.mark.failure(92)
 def test_after_a_failover_an_engine_runs_what_the_new_server_has(
     first: Machine, url: str, postgres: PostgresServer
 ) -> None:

@@ -260,6 +260,7 @@ def test_an_engine_looks_less_and_less_often_while_another_one_claims_what_is_du
     assert won.claimed == 1
 
 
+@pytest.mark.failure(92)
 def test_an_end_that_a_failover_forgets_is_recorded_again(
     place: Place, postgres: PostgresServer
 ) -> None:

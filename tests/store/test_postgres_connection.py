@@ -255,6 +255,7 @@ def test_a_transaction_that_the_server_gives_up_can_be_repeated(
     assert store.row("SELECT trusted_high_at FROM meta") == (None,)
 
 
+@pytest.mark.failure(94)
 def test_only_one_machine_sends_notices(store: PostgresStore, opened: Opener) -> None:
     other = opened()
     found = []
@@ -268,6 +269,7 @@ def test_only_one_machine_sends_notices(store: PostgresStore, opened: Opener) ->
     assert found == [True, False, True, False, True]
 
 
+@pytest.mark.failure(93)
 def test_a_statement_that_the_server_cancels_is_trouble_and_no_wish_of_ours(
     store: PostgresStore,
 ) -> None:
@@ -281,6 +283,7 @@ def test_a_statement_that_the_server_cancels_is_trouble_and_no_wish_of_ours(
     assert store.row("SELECT 1") == (1,)
 
 
+@pytest.mark.failure(93)
 def test_a_database_that_is_dropped_is_trouble_for_who_had_it_open(
     store: PostgresStore, url: str, postgres: PostgresServer
 ) -> None:

@@ -121,6 +121,7 @@ def test_rules_of_one_file_do_not_touch_those_of_another(bench: Bench) -> None:
     assert [(one.name, one.source) for one in outbox.find_rules(bench.store)] == [("b", "system")]
 
 
+@pytest.mark.failure(94)
 def test_a_rule_that_the_file_of_a_machine_lacks_is_kept_for_a_time(bench: Bench) -> None:
     store = bench.store
     outbox.write_rules(store, [mark("a"), mark("b")], source="f")
