@@ -5,7 +5,8 @@ Instants are milliseconds since 1970. `catch_up` decides about a fire that is du
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from edgecron.base.units import format_duration_ms
@@ -57,19 +58,16 @@ class WindowedTimes:
         return WindowedTimes(elapsed, self._windows, is_open=self._is_open)
 
     def next_with_source(self, after_ms: int) -> tuple[int, str] | None:
-        for _ in range(MOST_STEPS):
-            found = self._times.next_with_source(after_ms)
-            if found is None:
-                return None
-            span = self._windows.span_at(found[0])
-            if span.is_open == self._is_open:
-                return found
-            after_ms = span.end_ms - 1
-        return None
+        return self._next(self._times.next_with_source, after_ms)
 
     def next_repeated(self, after_ms: int, *, fired_ms: int) -> tuple[int, str] | None:
+        return self._next(partial(self._times.next_repeated, fired_ms=fired_ms), after_ms)
+
+    def _next(
+        self, find: Callable[[int], tuple[int, str] | None], after_ms: int
+    ) -> tuple[int, str] | None:
         for _ in range(MOST_STEPS):
-            found = self._times.next_repeated(after_ms, fired_ms=fired_ms)
+            found = find(after_ms)
             if found is None:
                 return None
             span = self._windows.span_at(found[0])
