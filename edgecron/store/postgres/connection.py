@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import Any, cast
 
@@ -162,7 +162,7 @@ class ServerDatabase(OwnConnection):
     def rows(self, sql: str, params: Params | None = None) -> list[tuple[Any, ...]]:
         """All rows of a statement."""
         statement = dialect.to_postgres(sql)
-        with self._using() as connection:
+        with self.connected() as connection:
             try:
                 cursor = self._ask(connection, statement, params)
             except psycopg.OperationalError:
@@ -197,7 +197,7 @@ class ServerDatabase(OwnConnection):
             yield from self.rows(sql, params)
             return
         with self._translated():
-            with self._using() as connection:
+            with self.connected() as connection:
                 cursor = connection.cursor("each", withhold=True)
             try:
                 with self.in_use:
@@ -298,7 +298,7 @@ class ServerDatabase(OwnConnection):
         Without `is_synced`, a crash of the server can take it, but no earlier one. If COMMIT itself
         raises, the caller can't know whether it happened.
         """
-        with self._using() as connection:
+        with self.connected() as connection:
             try:
                 self._begin(connection, is_synced=is_synced)
             except psycopg.OperationalError:
@@ -440,12 +440,8 @@ class ServerDatabase(OwnConnection):
         if self._version is not None and found != self._version:
             raise too_new(self.place, found, known=self._version)
 
-    def connected(self) -> AbstractContextManager[psycopg.Connection[Any]]:
-        """The connection, for its notices; a new one if it was lost."""
-        return self._using()
-
     @contextmanager
-    def _using(self) -> Iterator[psycopg.Connection[Any]]:
+    def connected(self) -> Iterator[psycopg.Connection[Any]]:
         """The connection; outside of a transaction, a new one if it was lost."""
         self._check_process()
         with self.in_use, self._translated():
