@@ -110,7 +110,7 @@ def run(cli: Session, args: Namespace) -> int:
         cli.put_json([schedule_object(schedule)])
     else:
         # The stored triggers: H depends on the database's seed.
-        words = describe_all(client.triggers(schedule))
+        words = ", and ".join(map(describe, client.triggers(schedule)))
         cli.put(f"added {schedule.name}: {words}; {cli.next_sentence(schedule)}")
     if cli.is_advised():
         name = schedule.name
@@ -135,11 +135,6 @@ def _check_name(name: str) -> None:
         from edgecron.cli.suggestions import hint_for_line  # Only for errors.
 
         raise InvalidName(error.message, hint=hint_for_line(name) or error.hint) from None
-
-
-def describe_all(triggers: list[Trigger]) -> str:
-    """Describe several triggers in plain words."""
-    return ", and ".join(describe(trigger) for trigger in triggers)
 
 
 def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) -> None:

@@ -189,14 +189,10 @@ def _kind_notes(trigger: Trigger, *, name: str | None, is_anchored: bool) -> lis
         return [f"a window opens at these times; its run starts {when}"]
     if isinstance(trigger, EveryTrigger) and not (trigger.is_bounded or is_anchored):
         return ["a schedule counts from its creation; these times count from 1970"]
-    if trigger.kind is TriggerKind.CRON and _has_hash(trigger.text):
+    if trigger.kind is TriggerKind.CRON and gate(trigger.text).has_hash:
         whose = f"the name {name!r}" if name else f"the stand-in name {_STAND_IN!r} (see --name)"
         return [f"H comes from {whose} only; a database's seed moves these times"]
     return []
-
-
-def _has_hash(text: str) -> bool:
-    return gate(text).has_hash
 
 
 def _put(cli: Session, reading: _Reading, *, now: datetime) -> None:

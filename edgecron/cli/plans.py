@@ -48,7 +48,7 @@ def put_plan(cli: Session, steps: Collection[Step], *, is_pruned: bool) -> None:
     if len(told) > MOST_TOLD:
         words = f"  left alone: {len(told) - MOST_TOLD} more, see --json"
         cli.put(paint(words, "dim", is_on=is_colored))
-    cli.say(count_actions(steps))
+    cli.say(counted_words(Counter(step.action for step in steps)))
 
 
 def changed_names(steps: Iterable[Step]) -> list[str]:
@@ -111,13 +111,8 @@ def put_changed(cli: Session, schedule: Schedule, changes: Iterable[FieldChange]
     put_changes(cli, changes)
 
 
-def count_actions(steps: Iterable[Step]) -> str:
-    """Count steps in words: `2 to create, 1 to change, 3 unchanged`."""
-    return counted_words(Counter(step.action for step in steps))
-
-
 def counted_words(counts: Mapping[Action, int]) -> str:
-    """Put the counts of actions into words, as `count_actions` does."""
+    """Put the counts of actions into words: `2 to create, 1 to change, 3 unchanged`."""
     words = {
         Action.CREATE: "to create",
         Action.CHANGE: "to change",

@@ -29,7 +29,7 @@ from edgecron.views.times import near_time
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
-    from edgecron.model.schedule import Difference, Undo
+    from edgecron.model.schedule import Undo
 
 
 class RmCommand:
@@ -182,16 +182,14 @@ class UndoCommand:
         if cli.remote_url() is None:
             local = cli.local_client(must_exist=True)
             for undo in done:
-                if undo.is_removed or any(_is_switch_off(one) for one in undo.changes):
+                if undo.is_removed or any(
+                    one.field == "enabled" and one.new is False for one in undo.changes
+                ):
                     _warn_of_original(cli, undo.schedule, local.past_id(undo.schedule))
         left = [client.schedule(undo.schedule) for undo in done if not undo.is_removed]
         if left:
             cli.warn_without_engine(client, *left)
         return 0
-
-
-def _is_switch_off(one: Difference) -> bool:
-    return one.field == "enabled" and one.new is False
 
 
 def _read_names(words: Sequence[str]) -> tuple[list[str], int | None]:

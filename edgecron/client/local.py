@@ -8,6 +8,7 @@ database.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
@@ -368,11 +369,10 @@ class Client(Outlooks, Backfills, ManualRuns):
 
         Return what was repaired. Engines continue meanwhile.
         """
-        counts: dict[tuple[str, str], int] = {}
+        counts: Counter[tuple[str, str]] = Counter()
         store = self.file_store("a repair of rows", instead=_OWN_CHECKS)
         for one in repair_orphans(store):
-            key = (one.table, one.parent)
-            counts[key] = counts.get(key, 0) + one.row_count
+            counts[one.table, one.parent] += one.row_count
             self.store.tidy()
             self.store.let_others_write()
         return [Orphans(*key, row_count=count) for key, count in counts.items()]

@@ -94,20 +94,16 @@ def week_heat(
     client: Client, *, zone: str | None = None, most_per_hour: int | None = None
 ) -> WeekHeat:
     """How many fires each hour of the next week has."""
-    for found in client.week_heat(zone, most_per_hour=most_per_hour):
-        if found is not None:
-            return found
-    raise AssertionError("the week has no end")
+    slices = client.week_heat(zone, most_per_hour=most_per_hour)
+    return next(found for found in slices if found is not None)
 
 
 def simulate(
     client: Client, *, from_at: datetime, until_at: datetime, document: Document | None = None
 ) -> Simulation:
     """What the schedules, or those of a document, would do."""
-    for found in client.simulate(from_at=from_at, until_at=until_at, document=document):
-        if found is not None:
-            return found
-    raise AssertionError("the simulation has no end")
+    slices = client.simulate(from_at=from_at, until_at=until_at, document=document)
+    return next(found for found in slices if found is not None)
 
 
 def edit_once(

@@ -356,7 +356,7 @@ def read_arguments(
             known = ", ".join(sorted(names)) or "none"
             raise refuse("a parameter", key, f"one of: {known}")
         value = _value_of(text, asked, key)
-        if _is_list(asked.parameters[key]):
+        if _core(asked.parameters[key].shape).get("type") == "array":
             given.setdefault(key, []).append(value)
         elif key in given:
             raise refuse(f"parameter {key}", text, "once")
@@ -372,10 +372,6 @@ def read_arguments(
 def _core(shape: Any) -> Any:
     """A shape without its null."""
     return shape["anyOf"][0] if "anyOf" in shape else shape
-
-
-def _is_list(form: Form) -> bool:
-    return bool(_core(form.shape).get("type") == "array")
 
 
 def _value_of(text: str, asked: ResourceTypes, key: str) -> Any:
@@ -409,7 +405,8 @@ def read_answer(asked: ResourceTypes, body: bytes) -> Any:
     """
     try:
         content = _load(body) if body else {}
-        error = read_error(content["error"]) if _has_error(content) else None
+        is_error = isinstance(content, dict) and content.keys() == {"error"}
+        error = read_error(content["error"]) if is_error else None
         if error is None:
             return _read_answer_object(asked, content)
     except (MalformedCall, RecursionError) as malformed:
@@ -425,10 +422,6 @@ def _load(body: bytes) -> Any:
         return read_json(body)
     except ValueError as error:
         raise MalformedCall(f"the body is not JSON: {json_words(error)}") from None
-
-
-def _has_error(content: Any) -> bool:
-    return isinstance(content, dict) and content.keys() == {"error"}
 
 
 def _read_answer_object(asked: ResourceTypes, content: Any) -> Any:

@@ -286,7 +286,7 @@ class Undoing:
                 schedule, run_ms=old_ms, now_ms=self._now_ms, act=self._act, author=self._author
             ),
         )
-        return self._again(schedule.name)
+        return self._store.get_schedule(schedule.name)
 
     def _switch_back(self, schedule: Schedule, state: dict[str, list[object]]) -> Schedule:
         """Pause or resume a schedule as it was."""
@@ -329,7 +329,7 @@ class Undoing:
                 author=self._author,
             )
         self._need_done(schedule, is_done)
-        return self._again(schedule.name)
+        return self._store.get_schedule(schedule.name)
 
     # A revision.
 
@@ -392,9 +392,6 @@ class Undoing:
         act, self._has_written = Act.PART if self._has_written else Act.UNDO, True
         return act
 
-    def _again(self, name: str) -> Schedule:
-        return self._store.get_schedule(name)
-
     def _need_done(self, schedule: Schedule, is_done: bool) -> None:
         if not is_done:
             raise Conflict(
@@ -404,7 +401,7 @@ class Undoing:
     def _restore(self, schedule: Schedule, removed_state: str | None) -> Schedule:
         self._database.restore_one(schedule, removed_state, now_ms=self._now_ms)
         self._has_written = True
-        return self._again(schedule.name)
+        return self._store.get_schedule(schedule.name)
 
     def _remove(self, schedule: Schedule) -> None:
         dependents = self._database.find_dependents(schedule.name)
@@ -450,7 +447,7 @@ class Undoing:
                 author=self._author,
             ),
         )
-        return self._again(spec.name)
+        return self._store.get_schedule(spec.name)
 
 
 def _ms(at: datetime | None) -> int | None:

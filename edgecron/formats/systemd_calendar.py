@@ -283,7 +283,8 @@ def _one_instant(weekdays: frozenset[int], days: _Days, clock: _Clock, shown: st
 
 def _both(weekdays: frozenset[int], days: frozenset[int], shown: str) -> tuple[str, str]:
     """Write the two day fields of days that are in both sets."""
-    day_text, weekday_text = _write(_DAY, days), _write_weekdays(weekdays)
+    day_text = _write(_DAY, days)
+    weekday_text = "*" if weekdays == _EVERY_WEEKDAY else ",".join(_items(weekdays))
     if days == _DAY.all or weekdays == _EVERY_WEEKDAY:
         return day_text, weekday_text
     blocks = {(day - 1) // 7 + 1 for day in days}
@@ -319,10 +320,6 @@ def _from_end(
             days = frozenset(length + 1 - back for back in from_end)
             found.append(((_write(_DAY, days), "*"), months & alike))
     return found
-
-
-def _write_weekdays(weekdays: frozenset[int]) -> str:
-    return "*" if weekdays == _EVERY_WEEKDAY else ",".join(_items(weekdays))
 
 
 def _write(unit: _Unit, values: frozenset[int]) -> str:

@@ -161,11 +161,7 @@ _BY_TYPE: Mapping[OptionType, Callable[[Option], Shape]] = {
 }
 
 
-def _shape(option: Option) -> Shape:
-    return _BY_TYPE[option.type](option)
-
-
-_SHAPES: Mapping[str, Shape] = {name: _shape(option) for name, option in OPTIONS.items()}
+_SHAPES: Mapping[str, Shape] = {name: _BY_TYPE[one.type](one) for name, one in OPTIONS.items()}
 
 DOCUMENT: Shape = {
     "type": "object",

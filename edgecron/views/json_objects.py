@@ -131,13 +131,8 @@ def execution_object(execution: Execution) -> dict[str, Any]:
     """Return a run as `history` shows it."""
     return _fields(execution, _RUN) | {
         "result": None if execution.result is None else json.loads(execution.result),
-        "progress": _progress_object(execution),
+        "progress": execution.progress and _fields(execution.progress, ("fraction", "text")),
     }
-
-
-def _progress_object(execution: Execution) -> dict[str, Any] | None:
-    found = execution.progress
-    return None if found is None else {"fraction": found.fraction, "text": found.text}
 
 
 def state_object(state: Mapping[str, str]) -> dict[str, Any]:
@@ -207,12 +202,8 @@ def outlook_object(outlook: Outlook, *, now: datetime) -> dict[str, Any]:
         "behind": (
             None
             if outlook.behind is None
-            else {
-                "due_per_minute": outlook.behind.due_per_minute,
-                "places": outlook.behind.places,
-                "skipped": outlook.behind.skipped,
-                "since_at": format_instant(outlook.behind.since),
-            }
+            else _fields(outlook.behind, ("due_per_minute", "places", "skipped"))
+            | {"since_at": format_instant(outlook.behind.since)}
         ),
         "last_not_run": (
             None if outlook.last_unrun is None else execution_object(outlook.last_unrun)

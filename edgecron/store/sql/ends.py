@@ -370,12 +370,10 @@ def _count_columns(
         "status": outcome.status.value,
         "ran": outcome.started_ms if outcome.started_ms is not None else now_ms,
         "finished": outcome.finished_ms,
-        "error": None if outcome.status is Status.SUCCESS else _error_of(outcome),
+        "error": None
+        if outcome.status is Status.SUCCESS
+        else outcome.error_msg or outcome.reason or outcome.status,
     }
-
-
-def _error_of(outcome: Outcome) -> str:
-    return outcome.error_msg or outcome.reason or outcome.status
 
 
 def _is_any_waiting(database: Connection) -> bool:

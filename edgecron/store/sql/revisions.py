@@ -91,7 +91,7 @@ def find_compiled(
     if not wanted:
         return []
     try:
-        rows = _find_snapshots(database, wanted)
+        rows = database.rows(_FIND, {"wanted": json.dumps(list(wanted))})
     except Unreadable:
         if len(wanted) == 1:
             return [(*wanted[0], {}, ())]
@@ -101,12 +101,6 @@ def find_compiled(
         for row in rows
         if row[2] is not None
     ]
-
-
-def _find_snapshots(
-    database: Connection, wanted: Sequence[tuple[int, int]]
-) -> list[tuple[Any, ...]]:
-    return database.rows(_FIND, {"wanted": json.dumps(list(wanted))})
 
 
 def find_scopes(database: Connection, schedule_id: int) -> tuple[tuple[str, str], ...]:
