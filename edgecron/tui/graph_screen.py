@@ -253,8 +253,12 @@ class GraphScreen(FactsScreen):
         self._query.ask(lambda client: read_graph(client, name), self._show)
 
     def _show(self, graph: Graph) -> None:
+        view, is_first = self.query_one(LineView), not self._source.count
         self._source.show(graph, now=self.app.now())
-        self.query_one(LineView).source_changed()
+        view.source_changed()
+        if is_first:  # Begin at a schedule, not at the heading above it.
+            kinds = [isinstance(node, Node) for node in self._source.nodes]
+            view.cursor = kinds.index(True) if any(kinds) else 0
         nodes = (*graph.upstream, *graph.downstream)
         blocked = sum(bool(node.blocked) for node in nodes)
         names = {node.name for node in nodes}

@@ -119,7 +119,7 @@ def test_the_graph_looks_as_it_was_drawn_and_opens_a_schedule(
         await seen.press("j", "w")
         assert isinstance(seen.app.screen, GraphScreen)
         await check_sizes(seen, "graph", (80, 24), (160, 48), lines=lines_without_path)
-        await seen.press("j", "enter")
+        await seen.press("enter")
         assert isinstance(seen.app.screen, ScheduleScreen)
         await seen.press("escape")
         assert isinstance(seen.app.screen, HomeScreen)
