@@ -291,7 +291,7 @@ def write_rules(
         f"SELECT {', '.join(_MARK)}, gone_at FROM notify_rules WHERE source = :source",
         {"source": source},
     )
-    after = [(*(mark[key] for key in _MARK), None) for mark in marks]
+    after: list[tuple[Any, ...]] = [(*(mark[key] for key in _MARK), None) for mark in marks]
     names = {mark["name"] for mark in marks}
     lacking = [(*row[:-1], row[-1] or now_ms) for row in before if row[0] not in names]
     after += [row for row in lacking if now_ms - row[-1] < kept_ms]
