@@ -241,7 +241,9 @@ def _engine_words(cli: Session, state: EngineState, *, since: str) -> tuple[str,
     if state.health is EngineHealth.GONE and info.is_stale:
         return f"{pid} is out of reach; other engines record its runs as interrupted", "yellow"
     if state.health is EngineHealth.GONE:
-        return f"{pid} has died; the next engine recovers its runs", "yellow"
+        is_idle = state.running == 0
+        left = "it left no active run" if is_idle else "the next engine recovers its runs"
+        return f"{pid} has died; {left}", "yellow"
     more = f"; {state.why}" if state.why else ""
     labels = f", labels {', '.join(info.labels)}" if info.labels else ""
     since = f"{since}{labels}"

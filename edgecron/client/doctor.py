@@ -267,6 +267,8 @@ def _judge(state: EngineState, states: Sequence[EngineState], *, command: Comman
         hint = f"run doctor again; if the engine is still silent, stop it: kill -TERM {pid}"
         return warning("engines", f"pid {pid} is running but silent: {state.why}", hint=hint)
     if state.health is EngineHealth.GONE:
+        if state.running == 0:
+            return well("engines", f"pid {pid} has died and left no active run")
         return warning(
             "engines",
             f"pid {pid} has died, and its runs are not recovered yet",

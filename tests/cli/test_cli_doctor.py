@@ -278,6 +278,21 @@ def test_an_engine_that_is_at_work_for_long_is_a_warning(
 
 
 @pytest.mark.failure(19)
+def test_a_dead_engine_without_a_run_leaves_nothing_to_recover(
+    edgecron: Edgecron, daemon: Daemon
+) -> None:
+    edgecron("add", "tidy", "--on-demand", "--", "true")
+    daemon.kill()
+
+    looked = edgecron("doctor", "--json")
+    status = edgecron("status")
+
+    said = f"pid {daemon.process.pid} has died and left no active run"
+    assert only(looked, "engines") == ("ok", said, None)
+    assert f"pid {daemon.process.pid} has died; it left no active run" in status.out
+
+
+@pytest.mark.failure(19)
 def test_what_a_dead_engine_left_running_is_told(
     edgecron: Edgecron, daemon: Daemon, tmp_path: Path
 ) -> None:
