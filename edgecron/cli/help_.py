@@ -268,7 +268,7 @@ def refuse_command(command: str) -> NoReturn:
 
 def _suggest_command(word: str) -> str | None:
     """Return the command that was probably meant; a risky one only if it surely was."""
-    harmless = [command for command in COMMANDS if command not in _RISKY]
+    harmless = ["help", *(command for command in COMMANDS if command not in _RISKY)]
     return suggest(word, _RISKY, cutoff=_RISKY_ALIKE) or suggest(word, harmless)
 
 
