@@ -321,8 +321,8 @@ def help_lines(
             keys, is_known = "  ".join(labels[action]), action in known
             style = "accent" if keys and is_known else "dim"
             key = f" {fit(keys or 'no key', width)}"
-            words = ACTIONS[action].help, "" if is_known else "dim"
-            lines.append([(key, style), (_GAP, ""), words])
+            said = ACTIONS[action].help, "" if is_known else "dim"
+            lines.append([(key, style), (_GAP, ""), said])
     lines += [[], [("Filters", "bold")]]
     for text, words in _FILTERS:
         lines.append([(f" {fit(text, example_width)}", "accent"), (_GAP, ""), (words, "")])

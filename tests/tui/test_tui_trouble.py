@@ -21,7 +21,7 @@ from edgecron.tui.app import Dashboard
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.quick_add import QuickAdd
 from edgecron.tui.upcoming import WeekView
-from tests.support.clock import FakeClock
+from tests.support.clock import FakeClock, PacedClock
 from tests.support.specs import make_spec
 from tests.tui.pilot import ZONE, Seen, watch
 
@@ -270,7 +270,7 @@ def test_a_week_whose_counting_was_cut_off_is_counted_anew(tmp_path: Path) -> No
 
 
 def test_a_week_is_counted_to_its_end_though_keys_are_typed_meanwhile(tmp_path: Path) -> None:
-    database, clock = tmp_path / "edgecron.db", FakeClock()
+    database, clock = tmp_path / "edgecron.db", PacedClock()
     clock.pace_ms = 3
     make(database, *(f"job-{number}" for number in range(300)), clock=clock)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from textual import events
@@ -78,15 +79,20 @@ def test_a_key_after_the_enter_of_a_filter_is_for_the_list(scene: Scene, place: 
     watch(story, scene.path, scene.clock)
 
 
+def has_ended(screen: RunScreen) -> bool:
+    return screen.end is not None
+
+
 def test_a_key_after_the_enter_of_a_search_goes_to_the_next_match(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         places = []
         for keys in ("/e\r", "/e\rn"):
             screen = RunScreen(51)
             seen.app.push_screen(screen)
-            await seen.until(lambda shown=screen: shown.end is not None)
+            await seen.until(partial(has_ended, screen))
             await type_ahead(seen, keys)
             assert screen.view.wanted == "e"
+            assert screen.view.hit is not None
             places.append(list(screen.view.hits).index(screen.view.hit))
         assert places[1] == (places[0] + 1) % len(screen.view.hits)
 
