@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from edgecron.base.clock import Clock
 from edgecron.base.errors import Conflict, SupervisorUnavailable
 from edgecron.base.units import from_ms
-from edgecron.base.values import dataclass, replace
+from edgecron.base.values import NamedTuple, dataclass, replace
 from edgecron.engine.state_folder import (
     count_unheard,
     engine_lock_path,
@@ -53,8 +53,7 @@ class EngineHealth(StrEnum):
     GONE = "gone"  # its lock is free
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """An engine's health; `why` explains it if it is not plain.
 
     `is_stopped`: its process is stopped, and SIGCONT lets it continue.
@@ -88,7 +87,7 @@ def diagnose(
     wait at most `bound_s`, only if the engine has not read its doorbell.
     """
     if not lock_is_held(lock):
-        return Diagnosis(health=EngineHealth.GONE)
+        return Diagnosis(EngineHealth.GONE)
     # The process id might be in use again, or be of another container.
     seen_pid = pid if holds_open(pid, lock) else None
     before = None if seen_pid is None else _look_at(seen_pid)
@@ -96,7 +95,7 @@ def diagnose(
         return stopped
     if count_unheard(state_dir, key) == 0:
         if not is_overdue():
-            return Diagnosis(health=EngineHealth.ALIVE)
+            return Diagnosis(EngineHealth.ALIVE)
         ring_engine(state_dir, key)
     for _ in range(max(1, round(bound_s / _LOOK_S))):
         if not count_unheard(state_dir, key):  # it was read, or the engine has left
@@ -105,8 +104,7 @@ def diagnose(
     else:
         after = None if seen_pid is None else _look_at(seen_pid)
         return _judge_silence(before, after, is_held=lock_is_held(lock))
-    health = EngineHealth.ALIVE if lock_is_held(lock) else EngineHealth.GONE
-    return Diagnosis(health=health)
+    return Diagnosis(EngineHealth.ALIVE if lock_is_held(lock) else EngineHealth.GONE)
 
 
 def holds_open(pid: int, path: Path) -> bool:
@@ -162,20 +160,17 @@ def _judge_silence(
 ) -> Diagnosis:
     """Judge an engine that did not read its doorbell between two looks."""
     if not is_held:
-        return Diagnosis(health=EngineHealth.GONE)
+        return Diagnosis(EngineHealth.GONE)
     if before is None or after is None:
         why = "it does not answer, and its process can't be seen from here"
-        return Diagnosis(health=EngineHealth.SILENT, why=why)
+        return Diagnosis(EngineHealth.SILENT, why)
     if stopped := _judge_stopped(after):
         return stopped
     if "D" in after.states:
-        why = "it waits for the disk, or is frozen"
-        return Diagnosis(health=EngineHealth.SILENT, why=why)
+        return Diagnosis(EngineHealth.SILENT, "it waits for the disk, or is frozen")
     if "R" in after.states or after.switches != before.switches:
-        why = "it is busy, and has not answered yet"
-        return Diagnosis(health=EngineHealth.SILENT, why=why)
-    why = "it sleeps, and does not answer"
-    return Diagnosis(health=EngineHealth.STALLED, why=why)
+        return Diagnosis(EngineHealth.SILENT, "it is busy, and has not answered yet")
+    return Diagnosis(EngineHealth.STALLED, "it sleeps, and does not answer")
 
 
 def _judge_stopped(activity: _Activity | None) -> Diagnosis | None:
@@ -183,7 +178,7 @@ def _judge_stopped(activity: _Activity | None) -> Diagnosis | None:
     if activity is None or not activity.states or not activity.states <= _STOPPED.keys():
         return None
     letter = "t" if "t" in activity.states else "T"
-    return Diagnosis(health=EngineHealth.STALLED, why=_STOPPED[letter], is_stopped=letter == "T")
+    return Diagnosis(EngineHealth.STALLED, _STOPPED[letter], is_stopped=letter == "T")
 
 
 def _look_at(pid: int) -> _Activity | None:
@@ -316,12 +311,7 @@ def find_state(
         is_overdue=is_overdue,
         bound_s=bound_s,
     )
-    return EngineState(
-        info=info,
-        health=diagnosis.health,
-        why=diagnosis.why,
-        is_stopped=diagnosis.is_stopped,
-    )
+    return EngineState(info=info, **diagnosis._asdict())
 
 
 def end_run(row: RunningRow, state_dir: Path) -> None:
