@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from edgecron.base.errors import InvalidInput
-from edgecron.base.units import from_ms, to_ms
+from edgecron.base.units import DAY_MS, from_ms, to_ms
 from edgecron.base.zones import local_zone_name
 from edgecron.client.opening import OpenDatabase
 from edgecron.model.conditions import read_needs
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from edgecron.planning.next_fire import Timing
     from edgecron.triggers import Trigger
 
-_DUE_WITHIN_MS = 7 * 86_400_000  # the fires in which a filter by the time of day looks
+_DUE_WITHIN_MS = 7 * DAY_MS  # the fires in which a filter by the time of day looks
 
 
 class Schedules(OpenDatabase):

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from edgecron.base.units import HOUR_MS
 from edgecron.base.values import NamedTuple
 from edgecron.model.notices import Notice, NoticeEvent, NoticeStatus
 from edgecron.store.sql.connection import Connection
@@ -20,7 +21,7 @@ UNREAD = "its configuration can't be read"
 _LAST_ID = 2**63 - 1
 _ROW_BYTES = 150  # of a notice, without what it says
 # No notice waits longer for its time, a place in its hour, or its next try.
-MOST_WAIT_MS = 2 * 3_600_000
+MOST_WAIT_MS = 2 * HOUR_MS
 _NOTICE = """SELECT n.id, n.rule, n.event, n.at, n.status, s.name, n.execution_id, n.is_reminder,
         n.detail, n.due_at, n.tries, n.sent_at, n.message, n.error
     FROM notices AS n LEFT JOIN schedules AS s ON s.id = n.schedule_id """
