@@ -26,7 +26,7 @@ from edgecron.client.remote_connection import (
     RemoteLaterRuns,
 )
 from edgecron.client.remote_link import NothingThere
-from edgecron.client.resource_functions import ScheduleCounts, Sizes, View
+from edgecron.client.resource_functions import View
 from edgecron.client.resources import API_NAMES, resource_types
 from edgecron.formats.document_tables import Action, Step
 from edgecron.model.listing import (
@@ -457,6 +457,8 @@ class RemoteClient:
     take_over = asked(Client.take_over)
     active_counts = told(Client.active_counts, "active")
     clock_state = told(Client.clock_state, "clock")
+    count_schedules = told(Client.count_schedules, "counts")
+    database_sizes = told(Client.database_sizes, "sizes")
     disk_problem = told(Client.disk_problem, "disk_problem")
     late_places = told(Client.late_places, "late_places")
     local_zone = told(Client.local_zone, "local_zone")
@@ -473,16 +475,8 @@ class RemoteClient:
         """Return 0: the server's waits are not seen from here."""
         return 0
 
-    def count_schedules(self) -> tuple[int, int, int]:
-        counts: ScheduleCounts = self._status("counts")
-        return counts.schedules, counts.broken, counts.vanished
-
     def is_clock_trusted(self) -> bool:
         return self.clock_state().is_trusted
-
-    def database_sizes(self) -> tuple[int, int]:
-        sizes: Sizes = self._status("sizes")
-        return sizes.database_bytes, sizes.wal_bytes
 
 
 def _check_schedule(name: str) -> None:
