@@ -101,8 +101,12 @@ def test_a_blocked_row_does_not_block_what_is_behind_it_even_pages_later(
     none, bench = Bench(make_store, clock, places=0), Bench(make_store, clock, places=5)
     bench.add(make_spec("blocked", overlap=Overlap.ALLOW, max_running=1))
     bench.add(make_spec("free"))
-    for number in range(600):
-        none.run("blocked", key=f"manual:{number}")
+    fires = [
+        Fire(plan_ms=none.now, due_ms=none.now, cause=Cause.MANUAL, fire_key=f"manual:{number}")
+        for number in range(600)
+    ]
+    blocked = Enqueued(none.store.get_schedule("blocked"), fires)
+    none.store.enqueue_together([blocked], now_ms=none.now)
     none.run("free")
 
     batch = bench.fill()

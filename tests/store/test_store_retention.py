@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from edgecron.base.units import MIB
-from edgecron.model.choices import Overlap, Status
-from edgecron.model.run import Output, OutputChunk, Stream
+from edgecron.model.choices import Cause, Overlap, Status
+from edgecron.model.run import Outcome, Output, OutputChunk, Stream
+from edgecron.planning.next_fire import Fire
 from edgecron.planning.retention import (
     UNLIMITED,
     Kind,
@@ -19,7 +20,9 @@ from edgecron.planning.retention import (
     limits_at,
     sum_of,
 )
+from edgecron.store.contract import Granted
 from edgecron.store.sql import notices, outbox
+from edgecron.store.sql.manual_runs import Enqueued
 from edgecron.store.sql.old_rows import remove_runs
 from edgecron.store.sql.retention import prune as prune_slices
 from edgecron.store.sqlite.whole_file import repair_orphans
@@ -64,16 +67,34 @@ def live(
         bench.clock.advance_ms(MINUTE_MS)
         granted = bench.fire().granted
         for grant in granted:
-            outcome = outcome_of(grant, bench.now, status)
-            if printed:
-                chunk = OutputChunk(
-                    stream=Stream.STDOUT, at_ms=bench.now, content=bytes(range(250)) * printed
-                )
-                output = Output(chunks=(chunk,), stdout_bytes=250 * printed)
-                outcome = outcome._replace(output=output)
-            bench.store.finish([outcome], now_ms=bench.now)
+            bench.store.finish([end_of(bench, grant, status, printed)], now_ms=bench.now)
             ids.append(grant.execution_id)
     return ids
+
+
+def live_together(bench: Bench, runs: int) -> None:
+    """Add a schedule and let it run many times, each time with output, in few transactions."""
+    bench.add(make_spec(overlap=Overlap.ALLOW))
+    fires = [
+        Fire(plan_ms=bench.now + n, due_ms=bench.now, cause=Cause.MANUAL, fire_key=f"manual:{n}")
+        for n in range(runs)
+    ]
+    schedule = bench.store.get_schedule("backup")
+    bench.store.enqueue_together([Enqueued(schedule, fires)], now_ms=bench.now)
+    while granted := bench.fill().granted:
+        ends = []
+        for grant in granted:
+            bench.clock.advance_ms(1)
+            ends.append(end_of(bench, grant, Status.SUCCESS, 1))
+        bench.store.finish(ends, now_ms=bench.now)
+
+
+def end_of(bench: Bench, grant: Granted, status: Status, printed: int) -> Outcome:
+    outcome = outcome_of(grant, bench.now, status)
+    if not printed:
+        return outcome
+    chunk = OutputChunk(stream=Stream.STDOUT, at_ms=bench.now, content=bytes(range(250)) * printed)
+    return outcome._replace(output=Output(chunks=(chunk,), stdout_bytes=250 * printed))
 
 
 def left(bench: Bench, name: str | None = None) -> list[int]:
@@ -271,8 +292,7 @@ def test_a_trial_says_what_a_pass_removes_and_removes_nothing(
 
 
 def test_what_is_removed_in_one_transaction_is_bounded(bench: Bench, make_store: OpenStore) -> None:
-    bench.add()
-    live(bench, 400, printed=1)
+    live_together(bench, 400)
     limits = limits_at(keep(history_count=1), bench.now, is_trusted=True)
     peer = make_store()
 
@@ -729,8 +749,7 @@ def test_a_pass_that_finds_nothing_writes_nothing(bench: Bench, make_store: Open
 def test_a_pass_that_breaks_off_has_removed_less_and_leaves_it_sound(
     bench: Bench, clock: FakeClock
 ) -> None:
-    bench.add()
-    live(bench, 700, printed=1)
+    live_together(bench, 700)
     limits = limits_at(keep(history_count=2), bench.now, is_trusted=True)
     passing = prune_slices(bench.store, limits, schedule_id=None, is_trial=False)
     done = [next(passing) for _ in range(4)]
