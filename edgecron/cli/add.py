@@ -74,7 +74,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(cli: Session, args: Namespace) -> int:
-    _check_name(args.name)
+    _check_name(args.name, has_job=args.argv is not None or args.shell is not None)
     rename_former_option(cli, args)
     given = args
     args = with_defaults(cli, args)
@@ -128,13 +128,16 @@ def run(cli: Session, args: Namespace) -> int:
     return 0
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, *, has_job: bool) -> None:
     try:
         check_name(name, what="schedule name")
     except InvalidName as error:
+        if has_job:
+            raise
         from edgecron.cli.suggestions import hint_for_line  # Only for errors.
 
-        raise InvalidName(error.message, hint=hint_for_line(name) or error.hint) from None
+        hint = hint_for_line(name, is_any_time=True) or error.hint
+        raise InvalidName(error.message, hint=hint) from None
 
 
 def warn_of(cli: Session, args: Namespace, triggers: list[Trigger], job: Job) -> None:

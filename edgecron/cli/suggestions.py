@@ -94,8 +94,11 @@ def _find_trigger_option(text: str) -> str | None:
     return f"--{kind} {quote(value)}" if value and kind in ("after", "at", "every") else None
 
 
-def hint_for_line(text: str) -> str | None:
-    """Write a line of the dashboard, `TIME run COMMAND`, as a command; None for other texts."""
+def hint_for_line(text: str, *, is_any_time: bool = False) -> str | None:
+    """Write a line of the dashboard, `TIME run COMMAND`, as a command; None for other texts.
+
+    With `is_any_time`, a time that can't be read does not matter.
+    """
     from edgecron.tui.quick_add import find_shell_sign, split_line  # It loads the dashboard.
 
     line = split_line(text)
@@ -104,7 +107,7 @@ def hint_for_line(text: str) -> str | None:
         for one in times:
             parse_trigger(one)
     except InvalidTrigger:
-        return None
+        times = ["TIME"] if line.job and is_any_time else []
     if not times:
         return None
     name = line.name or (suggest_stem(line.job) if line.job else "NAME")

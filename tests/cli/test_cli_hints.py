@@ -36,6 +36,16 @@ def test_a_line_of_the_dashboard_gets_the_command_that_does_it(
     assert (f"\nhint: edgecron add {command}\n" in unquoted.err) is (" run " in line)
 
 
+def test_a_line_of_the_dashboard_with_an_unknown_time_gets_a_place_for_one(
+    edgecron: Edgecron,
+) -> None:
+    said = edgecron("add", "next full moon run ./howl")
+    named = edgecron("add", "long run test", *WHEN, *COMMAND)
+
+    assert said.err.endswith("\nhint: edgecron add howl --when TIME -- ./howl\n")
+    assert named.err.endswith("\nhint: did you mean long-run-test?\n")
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
