@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 # Of a shell, and no programs on most systems.
 _BUILTINS = frozenset({"cd", "source", ".", "export", "alias", "ulimit", "umask", "set", "unset"})
+_SIGNS = frozenset({"|", "||", "&&", ">", ">>", "<", "2>&1"})
 _MOST_LETTERS = 200  # of a value, where a change is shown
 _MOST_IN_LINE = 72  # letters of a field with both values; longer ones take a line each
 _MOST_DAYS = 6  # of a calendar that was read again
@@ -235,8 +236,12 @@ def kept_words(changes: Iterable[FieldChange], *, forget: str) -> str | None:
 
 
 def find_missing_command(job: Job) -> str | None:
-    """Say that a command would not be found; None if it would be."""
+    """Say that a command would not be found, or needs a shell; None if all is well."""
     command = job.argv[0]
+    in_shell = f"is a part of a shell: use --shell {quote(' '.join(job.argv))}"
+    sign = next((word for word in job.argv if word in _SIGNS), None)
+    if sign is not None:
+        return f"word {sign!r} {in_shell}"
     if os.path.isabs(command) or command.startswith("~"):
         if not os.path.exists(command):
             return f"command {command!r} does not exist yet"
@@ -251,8 +256,7 @@ def find_missing_command(job: Job) -> str | None:
     if which(command):
         return None
     if command in _BUILTINS:
-        line = quote(" ".join(job.argv))
-        return f"command {command!r} is a part of a shell: use --shell {line}"
+        return f"command {command!r} {in_shell}"
     return f"command {command!r} is not in your PATH"
 
 
