@@ -21,6 +21,7 @@ from edgecron.base.errors import (
     Unreadable,
 )
 from edgecron.model.run import Output, OutputChunk, Stream
+from edgecron.store.sql.outbox import find_rules, write_rules
 from edgecron.store.sqlite.store import open_store as open_file
 from tests.store.store_bench import Bench, OpenStore, outcome_of
 from tests.support.clock import FakeClock
@@ -267,6 +268,29 @@ def test_only_one_machine_sends_notices(store: PostgresStore, opened: Opener) ->
         found.append(after)
 
     assert found == [True, False, True, False, True]
+
+
+@pytest.mark.failure(94)
+def test_machines_that_record_their_rules_at_the_same_time_keep_those_of_each_other(
+    store: PostgresStore, opened: Opener
+) -> None:
+    other, empty = opened(), dict.fromkeys(("wants_runs", "late_ms", "slow_ms", "beat_ms", "rule"))
+    ours, theirs = (
+        {**empty, "name": name, "channel": "command", "wants_runs": 0, "words": "failures"}
+        for name in ("ours", "theirs")
+    )
+    waiting = threading.Thread(
+        target=partial(write_rules, other, [theirs], source="f", now_ms=5, kept_ms=10)
+    )
+    with store.transaction():
+        write_rules(store, [ours], source="f", now_ms=4, kept_ms=10)
+        waiting.start()
+        while store.row("SELECT count(*) FROM pg_locks WHERE NOT granted") == (0,):
+            pass
+    waiting.join(30)
+
+    found = [(one.name, one.gone_ms) for one in find_rules(store)]
+    assert found == [("ours", 5), ("theirs", None)]
 
 
 @pytest.mark.failure(93)

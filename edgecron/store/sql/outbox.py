@@ -288,17 +288,24 @@ def write_rules(
     A mark has the columns of `notify_rules`. A rule that the source lacks is kept for `kept_ms`. Of
     rules that are gone, incidents are forgotten and waiting notices given up, with this error.
     """
-    before = database.rows(
-        f"SELECT {', '.join(_MARK)}, gone_at FROM notify_rules WHERE source = :source",
-        {"source": source},
-    )
-    after: list[tuple[Any, ...]] = [(*(mark[key] for key in _MARK), None) for mark in marks]
-    names = {mark["name"] for mark in marks}
-    lacking = [(*row[:-1], row[-1] or now_ms) for row in before if row[0] not in names]
-    after += [row for row in lacking if now_ms - row[-1] < kept_ms]
-    if sorted(after, key=_name) == sorted(before, key=_name):
+
+    def find_changed() -> list[tuple[Any, ...]] | None:
+        before = database.rows(
+            f"SELECT {', '.join(_MARK)}, gone_at FROM notify_rules WHERE source = :source",
+            {"source": source},
+        )
+        after: list[tuple[Any, ...]] = [(*(mark[key] for key in _MARK), None) for mark in marks]
+        names = {mark["name"] for mark in marks}
+        lacking = [(*row[:-1], row[-1] or now_ms) for row in before if row[0] not in names]
+        after += [row for row in lacking if now_ms - row[-1] < kept_ms]
+        return None if sorted(after, key=_name) == sorted(before, key=_name) else after
+
+    if find_changed() is None:
         return False
     with database.transaction():
+        after = find_changed()  # Another machine can have written its rules since.
+        if after is None:
+            return False
         database.change("DELETE FROM notify_rules WHERE source = :source", {"source": source})
         database.change_many(
             """INSERT INTO notify_rules (name, source, channel, wants_runs, words,
