@@ -184,7 +184,7 @@ class Engine:
         begun_ms = self._clock.now_ms()
         self._claimer.begin(has_changed=has_changed)
         if change_mark < self._change_mark:
-            self._doubt()  # The server that took over lacks the last transactions.
+            self._doubt()  # A server that took over can lack the last transactions.
         if self._doubts_runs:
             self._doubts_runs = False
             self.runners.own.is_recorded = False  # in the row of this engine

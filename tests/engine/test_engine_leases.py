@@ -454,10 +454,13 @@ def test_an_engine_that_takes_nothing_registers_again_without_queues(
 
 
 @pytest.mark.failure(92)
+@pytest.mark.parametrize("written", [0, 50], ids=["first", "after others"])
 @pytest.mark.parametrize("on_lost", OnLost)
 def test_a_run_that_a_failover_forgets_is_ended_or_left(
-    url: str, tmp_path: Path, postgres: PostgresServer, on_lost: OnLost
+    url: str, tmp_path: Path, postgres: PostgresServer, on_lost: OnLost, written: int
 ) -> None:
+    from edgecron.store.postgres.store import open_store
+
     first = Machine("first", url, tmp_path, on_lost=on_lost)
     first.add("sync", "every 1h", lasts_s=3600)
     first.after_s(0)
@@ -465,6 +468,10 @@ def test_a_run_that_a_failover_forgets_is_ended_or_left(
     first.after_s(3600)
     before = first.statuses("sync")
     postgres.fail_over(url, standby)
+    other = open_store(url, now_ms=START_MS)
+    for at_ms in range(written):
+        other.note_trusted(at_ms + 1, was_ms=at_ms or None)
+    other.close()
     first.after_s(1)
     first.after_s(1)
 

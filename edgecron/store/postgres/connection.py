@@ -33,6 +33,9 @@ _SET = "SET search_path = edgecron, pg_catalog; SET jit = off"
 _SET_LOCAL = _SET.replace("SET", "SET LOCAL")
 # Whatever the role's default is: a writer must see what the writer before it has committed.
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+# Transactions of others between two connections, at most. A change mark falls with each connection:
+# it can be to another server, which lacks the last transactions and has more of others since.
+_MOST_UNSEEN = 2**32
 # A machine that is cut off says nothing. Its connection ends after about 25 s, on both sides: the
 # server must not keep the lock of all writers for it. A URL can say otherwise.
 _SIGNS_OF_LIFE = {
@@ -105,6 +108,7 @@ class ServerDatabase(OwnConnection):
     def _connect_again(self) -> psycopg.Connection[Any]:
         self._connection.close()
         self._connection = self._connect()
+        self._own_changes += _MOST_UNSEEN
         return self._connection
 
     def _check_server(self, version: int) -> None:
@@ -129,7 +133,7 @@ class ServerDatabase(OwnConnection):
 
     @property
     def change_mark(self) -> int:
-        """A number that changes when another connection commits a change."""
+        """A number that rises when another connection commits, and falls with a new server."""
         asked_ms = self._asked_ms()
         found = self.row("SELECT changes, schema, server_ms() FROM versions")
         assert found is not None
