@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from edgecron.client.local import Client
 
 _MOST_PAST = 50_000  # runs
+_NEVER_MS = 2**62
 
 
 class KnownRules(NamedTuple):
@@ -52,16 +53,17 @@ def sync_config(client: Client, config: Config) -> dict[str, ReadRule]:
     """
     found = config.notify_rules()
     for file in config.files:
-        _record(client, found, source=str(file.path))
+        _record(client, found, source=str(file.path), may_forget=False)
     return found
 
 
-def load_recorded(client: Client) -> KnownRules:
+def load_recorded(client: Client, *, may_forget: bool = True) -> KnownRules:
     """Read the rules of all files that the database knows, and record what has changed in them.
 
     If a file is gone or can't be read, its rules apply as they were recorded, and their notices
     wait. The rules of a file that is gone for three days are forgotten. On a server, so is each
-    rule that the file lacks: the same file of another machine can have it.
+    rule that the file lacks: the same file of another machine can have it. `may_forget`: other
+    machines have just had the time to record that theirs have it.
     """
     channels: dict[tuple[str, str], Channel] = {}
     for source in sorted({one.source for one in find_rules(client.store)}):
@@ -69,9 +71,9 @@ def load_recorded(client: Client) -> KnownRules:
             rules = load(source).notify_rules()
         except InvalidConfig:
             if not os.path.lexists(source):
-                _forget_gone(client, source)
+                _forget_gone(client, source, may_forget=may_forget)
             continue
-        _record(client, rules, source=source)
+        _record(client, rules, source=source, may_forget=may_forget)
         channels |= {(source, name): one.channel for name, one in rules.items()}
     recorded = find_rules(client.store)
     return KnownRules(
@@ -84,10 +86,11 @@ def load_recorded(client: Client) -> KnownRules:
     )
 
 
-def _forget_gone(client: Client, source: str) -> None:
-    """Forget the rules of a file that is gone for long."""
+def _forget_gone(client: Client, source: str, *, may_forget: bool) -> None:
+    """Record that a file is gone; forget the rules of one that is gone for long."""
     now_ms = client.clock.now_ms()
-    if now_ms - note_gone(client.store, source, now_ms=now_ms) >= GIVE_UP_MS:
+    gone_ms = note_gone(client.store, source, now_ms=now_ms)
+    if may_forget and now_ms - gone_ms >= GIVE_UP_MS:
         words = f"the configuration file {source} was gone for three days"
         write_rules(client.store, [], source=source, error=words)
 
@@ -156,10 +159,12 @@ def _watched(one: Happening, event: NoticeEvent, from_ms: int, limit_ms: int) ->
     )
 
 
-def _record(client: Client, rules: dict[str, ReadRule], *, source: str) -> None:
+def _record(client: Client, rules: dict[str, ReadRule], *, source: str, may_forget: bool) -> None:
     marks = [mark_of(one.rule) for one in rules.values() if one.rule.source == source]
-    # On a server, the same file of another machine can have the rules that this one lacks.
-    kept_ms = GIVE_UP_MS if isinstance(client.location, ServerUrl) else 0
+    kept_ms = 0
+    if isinstance(client.location, ServerUrl):
+        # The same file of another machine can have the rules that this one lacks.
+        kept_ms = GIVE_UP_MS if may_forget else _NEVER_MS
     now_ms = client.clock.now_ms()
     if write_rules(client.store, marks, source=source, now_ms=now_ms, kept_ms=kept_ms):
         client.ring()

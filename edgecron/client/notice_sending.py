@@ -415,10 +415,11 @@ def deliver(database: Location, *, has_beat: bool = False) -> None:
         # Of a server's database that can't be opened, the engine reports the same.
         crash = client.state_dir / NOTICES_ERROR
         with recording_error(crash):
+            is_shared = isinstance(database, ServerUrl)
             if has_beat:
-                send_heartbeats(client, load_recorded(client))
-            if isinstance(database, ServerUrl):
-                known = load_recorded(client)
+                send_heartbeats(client, load_recorded(client, may_forget=not is_shared))
+            if is_shared:
+                known = load_recorded(client, may_forget=False)
                 if known.rules.keys() - known.channels.keys():
                     time.sleep(_OTHERS_FIRST_S)
             with sending_lock(client) as is_ours:

@@ -12,14 +12,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgecron.base.errors import LeaseLost
-from edgecron.base.units import from_ms
+from edgecron.base.paths import read_location
+from edgecron.base.units import DAY_MS, from_ms
+from edgecron.client.local import Client
+from edgecron.client.notice_rules import load_recorded, sync_config
 from edgecron.engine.events import EventKind
 from edgecron.engine.state_folder import name_machine
+from edgecron.formats.config import load
 from edgecron.model.choices import Cause, OnLost, Status
 from edgecron.planning.next_fire import Fire
 from edgecron.store.contract import LEASE_MS, RENEW_MS
 from tests.engine.machines import Machine, expire
 from tests.simulation.world import World
+from tests.support.clock import FakeClock
+from tests.support.mailbox import OPS
 from tests.support.specs import enqueue
 from tests.support.story import START_MS
 from tests.support.tools import need_packages
@@ -499,3 +505,38 @@ def test_after_a_failover_an_engine_runs_what_the_new_server_has(
     assert (found.revision, found.run_count) == (2, 0)
     assert found.next_run_at is not None
     assert found.next_run_at.year == from_ms(START_MS).year + 1
+
+
+@pytest.mark.failure(94)
+def test_a_machine_forgets_no_rule_that_another_one_has_after_a_quiet_time(
+    url: str, tmp_path: Path
+) -> None:
+    file, both = tmp_path / "config.toml", OPS + OPS.replace("ops", "more")
+    found = []
+
+    def look(rules: str, *, may_forget: bool) -> None:
+        """Read the file of a machine, with these rules."""
+        file.write_text(rules)
+        file.chmod(0o600)
+        known = load_recorded(client, may_forget=may_forget)
+        found.append((sorted(known.rules), sorted(known.channels)))
+
+    clock = FakeClock(START_MS)
+    with Client(read_location(url), clock=clock) as client:
+        file.write_text(both)
+        file.chmod(0o600)
+        sync_config(client, load(str(file)))
+        for is_there in (True, False):
+            look(OPS, may_forget=True)
+            with client.store.transaction():
+                client.store.change(
+                    "UPDATE notify_rules SET gone_at = gone_at - :ms", {"ms": 4 * DAY_MS}
+                )
+            sync_config(client, load(str(file)))
+            look(OPS, may_forget=False)
+            if is_there:
+                look(both, may_forget=False)
+            look(OPS, may_forget=True)
+
+    kept, all_here, gone = (["more", "ops"], ["ops"]), (["more", "ops"],) * 2, (["ops"],) * 2
+    assert found == [kept, kept, all_here, kept, kept, kept, gone]
