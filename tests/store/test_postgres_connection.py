@@ -271,6 +271,15 @@ def test_only_one_machine_sends_notices(store: PostgresStore, opened: Opener) ->
 
 
 @pytest.mark.failure(94)
+def test_a_short_limit_of_statements_does_not_end_the_wait_for_another_sender(
+    store: PostgresStore, url: str, opened: Opener
+) -> None:
+    hasty = opened(f"{url}&options=-c%20statement_timeout%3D400")
+    with store.sending_alone(wait_s=0.01), hasty.sending_alone(wait_s=0.5) as is_alone:
+        assert not is_alone
+
+
+@pytest.mark.failure(94)
 def test_machines_that_record_their_rules_at_the_same_time_keep_those_of_each_other(
     store: PostgresStore, opened: Opener
 ) -> None:

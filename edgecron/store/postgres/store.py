@@ -220,6 +220,7 @@ class PostgresStore(ServerDatabase, Writes):
         """
         with self._translated(), self._connect() as other, other.transaction():
             other.execute(f"SET LOCAL lock_timeout = {round(wait_s * 1000)}".encode())
+            other.execute("SET LOCAL statement_timeout = 0")
             other.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             try:
                 with other.transaction():
