@@ -127,10 +127,10 @@ LOCAL_COMMANDS = frozenset({
     "adopt", "backup", "daemon", "demo", "doctor", "engine", "env", "migrate", "notify", "prune",
     "restore", "service",
 })  # fmt: skip
-# They only read the database, so they also work on a full disk.
+# They only read the database (of `engine`, the list), so they also work on a full disk.
 READING = frozenset({
-    "backup", "doctor", "env", "export", "history", "list", "logs", "metrics", "next", "notices",
-    "show", "simulate", "stats", "status", "why",
+    "backup", "doctor", "engine", "env", "export", "history", "list", "logs", "metrics", "next",
+    "notices", "show", "simulate", "stats", "status", "why",
 })  # fmt: skip
 # They use no database.
 WITHOUT_DATABASE = frozenset({"check", "completion", "demo", "scan", "self"})

@@ -3,8 +3,8 @@
     edgecron status
     edgecron status --json
 
-Schedules that need you come first. status also shows the next run and the last failure. Like every
-command that only reads, it also works on a full disk.
+Schedules that need you come first. status also shows the next run and the last failure.
+Commands that only read, such as status, also work on a full disk.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ _READS = (
     ),
     *(["why", "tidy"], ["why", "1"], ["next"], ["next", "tidy"], ["history"], ["logs", "tidy"]),
     *(["stats"], ["simulate"], ["notices"], ["metrics"], ["env", "show", "tidy"]),
+    ["engine", "list"],
 )
 _CALLS = (
     {
