@@ -106,7 +106,7 @@ _COUNTED = ("created", "changed", "unchanged")
 # Of events whose details fill in one sentence.
 _SENTENCES = {
     EventKind.TAKEN_OVER: "the database no longer has {runs} of this engine's runs: other machines"
-    " could not reach it, or another server has taken over; on_lost: {on_lost}",
+    " could not reach the engine, or another server has taken over; on_lost: {on_lost}",
     EventKind.POLLING: "the server, or a pooler before it, passes no notices on; the engine looks"
     " for changes every {every_s}",
     EventKind.LISTENING: "the server passes notices on again",
