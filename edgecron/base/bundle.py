@@ -33,7 +33,7 @@ _EXEC = (
     "spec.loader.exec_module(package); sys.path.append(home);"
     "from importlib import import_module; import_module(sys.argv[2]).main(sys.argv[3:])"
 )
-# What a tool leaves in the environment of a program, and how it installs the program again.
+# Files that pipx and uv leave in a program's environment, and their commands to install it again.
 _TOOLS = {"pipx_metadata.json": "pipx install --force", "uv-receipt.toml": "uv tool install"}
 SHARED = "program"  # the folder of all versions, in each place that the launcher unpacks to
 
@@ -107,7 +107,7 @@ def held_fds() -> frozenset[int]:
 
 
 def hint_for_extra(extra: str) -> str:
-    """Write how to add a missing extra to this installation, from where it came."""
+    """Write the command that adds a missing extra to this installation."""
     if _bundle is not None:
         return "the single binary does not have it; see: edgecron help install"
     # Only errors need these.

@@ -61,9 +61,9 @@ def load_recorded(client: Client, *, may_forget: bool = True) -> KnownRules:
     """Read the rules of all files that the database knows, and record what has changed in them.
 
     If a file is gone or can't be read, its rules apply as they were recorded, and their notices
-    wait. The rules of a file that is gone for three days are forgotten. On a server, so is each
-    rule that the file lacks: the same file of another machine can have it. `may_forget`: other
-    machines have just had the time to record that theirs have it.
+    wait. The rules of a file that is gone for three days are forgotten. On a server, a rule that
+    its file lacks is kept as long: the same file of another machine can have it. `may_forget`:
+    other machines have just had the time to record the rules of their files.
     """
     channels: dict[tuple[str, str], Channel] = {}
     for source in sorted({one.source for one in find_rules(client.store)}):

@@ -309,7 +309,7 @@ class Presence:
         self._seen_at_ms = 0  # by the monotonic clock
         self._drained_ms: int | None = None  # since when it is drained, by the time since the boot
         self._passed_ms = 0  # when the last pass ended well, by the time since the boot
-        self._trouble = range(0)  # when the database could last not be used, by the same
+        self._trouble = range(0)  # when the database was last unusable, by the same clock
 
     def begin(self, engine_id: int) -> None:
         """Read which engines were there before; call it when the dead ones are recorded as dead."""

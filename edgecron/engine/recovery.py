@@ -175,7 +175,7 @@ class Recovery:
         return done
 
     def leave_lost_runs(self, on_lost: OnLost) -> None:
-        """End our runs that the database has no longer as running, or leave them; write nothing."""
+        """End or leave our runs that no longer run by the database; write nothing."""
         known = {row.lease_token for row in self._store.find_running()}
         known |= {outcome.lease_token for outcome in self._runners.outcomes}
         lost = [key for key, token in self._runners.tokens().items() if token not in known]

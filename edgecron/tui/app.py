@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
-# What the first screen shows, and the screens over it: not from a form, whose texts would be lost.
+# Their keys lead back to the first screen, so they do nothing in a form: its texts would be lost.
 _PLACES = (
     *("timeline", "schedules", "upcoming", "runs"),
     *("failures", "scan", "notices", "simulate"),

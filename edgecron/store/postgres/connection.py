@@ -33,8 +33,8 @@ _SET = "SET search_path = edgecron, pg_catalog; SET jit = off"
 _SET_LOCAL = _SET.replace("SET", "SET LOCAL")
 # Whatever the role's default is: a writer must see what the writer before it has committed.
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-# Transactions of others between two connections, at most. A change mark falls with each connection:
-# it can be to another server, which lacks the last transactions and has more of others since.
+# The most transactions of others between two connections. A change mark falls with each new
+# connection: its server can be another one, which lacks our last transactions and has newer ones.
 _MOST_UNSEEN = 2**32
 # A machine that is cut off says nothing. Its connection ends after about 25 s, on both sides: the
 # server must not keep the lock of all writers for it. A URL can say otherwise.

@@ -305,7 +305,7 @@ _FAILURES = re.compile(r"^- host: .*, hostaddr: \S+: (?:connection [a-z ]+: )?(.
 def translate(error: psycopg.Error, place: str, *, was_asked: bool) -> EdgecronError:
     """The error of ours for one of the server, about the database of this place.
 
-    `was_asked`: this process may have asked the server to end a statement.
+    `was_asked`: this process might have asked the server to end a statement.
     """
     # Of several hosts, the first line has only the last one.
     failures = dict.fromkeys(_FAILURES.findall(str(error)))

@@ -107,8 +107,8 @@ def find_boot_due(
 ) -> list[tuple[int, int]]:
     """Return (id, revision) of enabled `on boot` schedules that this boot has not decided.
 
-    With `booted_ms` and `now_ms`, only those that were so at the boot, in this queue, and not
-    paused since: another machine has added, edited or resumed the others.
+    With `booted_ms` and `now_ms`, only those that were `on boot` in this queue at the boot, and
+    not paused since: another machine has added, edited or resumed the others.
     """
     found: list[tuple[int, int]] = []
     for queue in queues:
