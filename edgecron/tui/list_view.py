@@ -354,6 +354,8 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             return False  # The application sends it to the widget that has the focus then.
         if not has_lines or any(kept.time < key.time for kept in self._early):
             return True
+        if self.source.is_awaited and action in _MOVES:
+            return True  # The lines of the new filter are others.
         return not is_line_read if action in _OF_LINE else action in _OF_ALL
 
     def _send_early(self) -> None:

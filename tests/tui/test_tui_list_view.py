@@ -378,6 +378,22 @@ def test_a_key_that_acts_waits_for_the_lines_of_a_new_filter(key: str, action: s
     asyncio.run(story())
 
 
+def test_a_key_that_moves_waits_for_the_lines_of_a_new_filter() -> None:
+    source = Letters(range(10))
+    app = Acting(source)
+
+    async def story() -> None:
+        async with app.run_test(size=(60, 11)) as pilot:
+            source.is_awaited = True
+            await pilot.press("j", "r")
+            source.keys, source.is_awaited = [1, 2, 3], False  # where j would lead now
+            app.view.source_changed()
+            await pilot.pause()
+            assert app.done == [("run", [2])]
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(("key", "action"), [("enter", "open"), ("r", "run")])
 @pytest.mark.parametrize("then", [(), ("k",), ("k", "k", "g")])
 def test_a_key_that_acts_waits_for_the_line_that_a_key_before_it_moves_to(
