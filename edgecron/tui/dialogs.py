@@ -218,7 +218,7 @@ class Lines(Dialog[T]):
         super().on_mount()
         self.query_one("#field0", LineInput).focus()
         for field, following in pairwise(self.query(LineInput)):
-            field.entered = partial(self.set_focus, following)
+            field.take_enter(partial(self.set_focus, following), pass_on=self.app.pass_on)
         self.app.release_keys()
         self._check_texts()
 

@@ -50,11 +50,18 @@ class TypedAheadApp(App[None]):
         focused = self.focused
         if sent is not None and focused is not None and sent is not focused:
             event.prevent_default()
-            again = events.Key(event.key, event.character)
-            self._note_sent(again)
-            focused._forward_event(again)
+            self.pass_on(event)
         elif isinstance(focused, LineView):
             focused.keep(event)
+
+    def pass_on(self, key: events.Key) -> None:
+        """Send a key to the widget that has the focus now.
+
+        If an earlier key moves the focus before that widget sees this one, `on_key` sends it on.
+        """
+        again = events.Key(key.key, key.character)
+        self._note_sent(again)
+        (self.focused or self.screen)._forward_event(again)
 
     def hold_keys(self) -> list[events.Key]:
         """Keep keys from the current screen: they are for a question that is being prepared.

@@ -72,7 +72,7 @@ class FilterLine(Horizontal):
             line = LineInput(
                 placeholder=self._source.filter_example, compact=True, select_on_focus=False
             )
-            line.entered = self._enter
+            line.take_enter(self._enter, pass_on=self.app.pass_on)
             self.mount(
                 TextLine([(" / ", "accent")], classes="sign"),
                 line,

@@ -114,7 +114,7 @@ class RunScreen(ExportScreen):
         self.set_class(self._is_full, "-full")
         self.query_one(Banner).show_trouble()
         self.set_focus(self.view)
-        self.query_one(LineInput).entered = self._enter_search
+        self.query_one(LineInput).take_enter(self._enter_search, pass_on=self.app.pass_on)
         self._read_run()
         self._feed = OutputFeed(
             self.app.opened,

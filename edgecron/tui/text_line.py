@@ -246,7 +246,7 @@ _EDITS = edits_of(Input.BINDINGS, but=("enter",))
 class LineInput(Input):
     """A borderless line of input. A paste inserts its first line, cleaned of terminal codes.
 
-    `entered` is called for Enter before the next key of the same burst is taken.
+    With `take_enter`, Enter acts before the next key of the same burst is taken.
     """
 
     DEFAULT_CSS = """
@@ -254,19 +254,24 @@ class LineInput(Input):
     """
     # As wide as its text, which scrolls in it. Textual's own lays out the screen for each letter.
     virtual_size: reactive[Size] = reactive(Size(0, 0))
-    entered: Callable[[], object] | None = None
+    _entered: Callable[[], object] | None = None
+    _pass_on: Callable[[events.Key], None]
     _is_entered = False
+
+    def take_enter(
+        self, entered: Callable[[], object], *, pass_on: Callable[[events.Key], None]
+    ) -> None:
+        """Call `entered` for Enter. If it moves the focus, `pass_on` gets the keys behind it."""
+        self._entered, self._pass_on = entered, pass_on
 
     def on_focus(self) -> None:
         self._is_entered = False
 
     async def on_key(self, event: events.Key) -> None:
-        focused = self.app.focused
-        if self._is_entered and focused is not self:
-            # Enter moved the focus: this key is for the widget that has it now.
-            (focused or self.app.screen)._forward_event(events.Key(event.key, event.character))
-        elif event.key == "enter" and self.entered is not None:
-            self.entered()
+        if self._is_entered and self.app.focused is not self:
+            self._pass_on(event)
+        elif event.key == "enter" and self._entered is not None:
+            self._entered()
             self._is_entered = True
         elif (action := _EDITS.get(event.key)) is not None:
             await self.run_action(action)

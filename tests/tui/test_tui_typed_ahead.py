@@ -202,3 +202,15 @@ def test_a_list_that_is_wanted_again_before_it_was_hidden_keeps_the_focus(
         assert seen.app.focused is seen.app.screen.query_one("#schedules")
 
     watch(story, scene.path, scene.clock, size=(80, 24))
+
+
+@pytest.mark.parametrize("place", ["0", "1", "2", "3"])
+def test_the_letters_of_a_second_filter_of_a_burst_are_no_actions(scene: Scene, place: str) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press(place)
+        await type_ahead(seen, "/backup\r/prune")
+        assert isinstance(seen.app.screen, HomeScreen)
+        assert isinstance(seen.app.focused, LineInput)
+        assert seen.app.focused.value == "backupprune"
+
+    watch(story, scene.path, scene.clock)
