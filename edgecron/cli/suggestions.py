@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from itertools import takewhile
-from shlex import join, quote
+from shlex import join, quote, split
 from typing import NoReturn
 
 from edgecron.base.checks import suggest
@@ -111,9 +111,15 @@ def hint_for_line(text: str, *, is_any_time: bool = False) -> str | None:
     if not times:
         return None
     name = line.name or (suggest_stem(line.job) if line.job else "NAME")
-    job = (
-        f"--shell {quote(line.job)}" if find_shell_sign(line.job) else f"-- {line.job or 'COMMAND'}"
-    )
+    job = line.job or "COMMAND"
+    if find_shell_sign(job):
+        job = f"--shell {quote(job)}"
+    else:
+        try:
+            split(job)
+        except ValueError:  # An open quote: a shell would wait for its end.
+            job = join(job.split())
+        job = f"-- {job}"
     return f"edgecron add {name} {' '.join(f'--when {quote(one)}' for one in times)} {job}"
 
 

@@ -23,6 +23,7 @@ COMMAND = ("--", "true")
         ),
         ("tidy: daily at 9; on boot -- ls", "tidy --when 'daily at 9' --when 'on boot' -- ls"),
         ("every weekday at 9", "NAME --when 'every weekday at 9' -- COMMAND"),
+        ("every 5m run say it's on", """say --when 'every 5m' -- say 'it'"'"'s' on"""),
     ],
 )
 def test_a_line_of_the_dashboard_gets_the_command_that_does_it(
