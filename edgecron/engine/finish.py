@@ -87,7 +87,7 @@ class Finishing:
         )
         if claimant is not None:
             self._claimer.start(done.batch, claimant=claimant)
-        schedules = self._runners.settle(outcomes)
+        schedules = self._runners.settle(outcomes, may_lack=self._store.leases is not None)
         self._report(outcomes, schedules, done, silent=silent)
         if self._store.has_queued():
             # A place is free that another engine might wait for: a group's, or a schedule's.

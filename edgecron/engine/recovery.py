@@ -310,7 +310,7 @@ class RecoveryPass:
                 callables.append(row)
             elif is_callable:
                 # Of our own threads, whatever became of the supervisor that the row names.
-                self._requeue(row)
+                self._settle_forgotten_call(row)
             elif row.supervisor_id in self._adopted_ids:
                 self._settle_adopted(row)
             elif row.supervisor_id != self._supervisor_id:
@@ -386,6 +386,14 @@ class RecoveryPass:
             self._finish([(row, self._others.outcome_of(verdict, row))])
         else:
             self._requeue(row)
+
+    def _settle_forgotten_call(self, row: RunningRow) -> None:
+        """As `_settle_forgotten`, for a function of the program."""
+        end = None if self._runners is None else self._runners.find_call_end(row.lease_token)
+        if end is None:
+            self._requeue(row)
+        else:
+            self._finish([(row, end)])
 
     def _adopt(self, supervisor_id: str, rows: Sequence[RunningRow]) -> bool:
         """Adopt a living supervisor; False if that is impossible."""

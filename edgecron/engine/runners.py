@@ -7,6 +7,7 @@ needs one, and records it before any claim.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _SHORT_LIFE_MS = 10_000  # a supervisor that dies sooner might die again and again
 _PAUSE_MS, _LONGEST_PAUSE_MS = 1_000, 60_000
+_MOST_CALL_ENDS = 50  # an end can have 300 KiB of result and output
 
 
 class OwnSupervisor:
@@ -165,6 +167,8 @@ class Runners:
         self._adopted: dict[str, Runner] = {}
         self._revoked: dict[str, frozenset[str]] = {}  # tokens, by adopted supervisor
         self._runs: dict[int, StartedRun] = {}  # by execution id
+        # The last recorded ends of functions, on a server: no journal has them.
+        self._call_ends: deque[Outcome] = deque(maxlen=_MOST_CALL_ENDS)
         self._cancelled: set[int] = set()
         self.has_watched = False  # a run might have conditions that must hold while it runs
         self._reserve = Reserve()
@@ -257,11 +261,11 @@ class Runners:
             self.stalls += runner.take_stalls()
         return self.outcomes
 
-    def settle(self, outcomes: Sequence[Outcome]) -> list[str | None]:
+    def settle(self, outcomes: Sequence[Outcome], *, may_lack: bool) -> list[str | None]:
         """Forget the first collected outcomes: they are on record now; their schedules, if known.
 
         Also tells each runner, which keeps the outcome until then. A run that was not started is
-        only forgotten.
+        only forgotten. `may_lack`: a server that takes over can lack these ends.
         """
         del self.outcomes[: len(outcomes)]
         settled: dict[str, list[str]] = {}
@@ -277,11 +281,17 @@ class Runners:
             if not is_unstarted(outcome):
                 supervisor_id = self.own.id if run is None else run.supervisor_id
                 settled.setdefault(supervisor_id, []).append(outcome.lease_token)
+                if may_lack and supervisor_id == THREADS:
+                    self._call_ends.append(outcome)
                 if outcome.started_ms is not None:
                     self._reserve.note_end(now_ms)
         for runner in self._runners():
             runner.acknowledge(settled.get(runner.supervisor_id, ()))
         return schedules
+
+    def find_call_end(self, token: str) -> Outcome | None:
+        """The recorded end of a function, if it is one of the last and on a server."""
+        return next((one for one in self._call_ends if one.lease_token == token), None)
 
     def cancel(self, execution_id: int) -> None:
         """End a run, once: its outcome follows. A run that is not ours is ignored."""
