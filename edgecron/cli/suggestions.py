@@ -97,7 +97,7 @@ def _find_trigger_option(text: str) -> str | None:
 def hint_for_line(text: str, *, is_any_time: bool = False) -> str | None:
     """Write a line of the dashboard, `TIME run COMMAND`, as a command; None for other texts.
 
-    With `is_any_time`, a time that can't be read does not matter.
+    With `is_any_time`, the command has TIME in place of a time that can't be read.
     """
     from edgecron.tui.quick_add import find_shell_sign, split_line  # It loads the dashboard.
 
