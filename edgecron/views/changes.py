@@ -238,7 +238,7 @@ def kept_words(changes: Iterable[FieldChange], *, forget: str) -> str | None:
 def find_missing_command(job: Job) -> str | None:
     """Say that a command would not be found, or needs a shell; None if all is well."""
     command = job.argv[0]
-    in_shell = f"is a part of a shell: use --shell {quote(' '.join(job.argv))}"
+    in_shell = f"works only in a shell: use --shell {quote(' '.join(job.argv))}"
     sign = next((word for word in job.argv if word in _SIGNS), None)
     if sign is not None:
         return f"word {sign!r} {in_shell}"

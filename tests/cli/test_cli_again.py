@@ -110,8 +110,8 @@ def test_a_part_of_a_shell_is_no_command(edgecron: Edgecron) -> None:
     said = edgecron("add", "x", "--every", "1h", "--", "cd", "/srv")
     piped = edgecron("add", "y", "--every", "1h", "--", "/bin/ls", "-l", "|", "wc")
 
-    assert "command 'cd' is a part of a shell: use --shell 'cd /srv'" in said.err
-    assert "word '|' is a part of a shell: use --shell '/bin/ls -l | wc'" in piped.err
+    assert "command 'cd' works only in a shell: use --shell 'cd /srv'" in said.err
+    assert "word '|' works only in a shell: use --shell '/bin/ls -l | wc'" in piped.err
 
 
 @pytest.mark.parametrize("kind", ["folder", "missing"])
