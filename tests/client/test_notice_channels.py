@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import signal
 import socketserver
 import ssl
@@ -20,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from edgecron.base.bundle import hint_for_extra
 from edgecron.client.notice_channels import ChannelFailed, Message, send
 from edgecron.model.notices import (
     AppriseChannel,
@@ -490,5 +492,5 @@ def test_apprise_says_what_fails_without_a_secret(urls: str, said: str) -> None:
 def test_without_the_extra_apprise_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)
 
-    with pytest.raises(ChannelFailed, match=r"pip install 'edgecron\[apprise\]'"):
+    with pytest.raises(ChannelFailed, match=re.escape(hint_for_extra("apprise"))):
         send(AppriseChannel(urls=Secret("text", "json://127.0.0.1:9")), MESSAGE)

@@ -13,6 +13,7 @@ from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
 from rich.console import Console
+from textual import events
 from textual.app import App
 from textual.pilot import Pilot
 
@@ -136,6 +137,13 @@ class Seen:
         """Press the keys of a text, as fast as they are taken."""
         with unread():
             await self.pilot.press(*("space" if letter == " " else letter for letter in text))
+            await self.settle()
+
+    async def paste(self, text: str) -> None:
+        """Paste a text, all of which comes at once on a busy machine, too."""
+        with unread():
+            self.app.post_message(events.Paste(text))
+            await self.pilot.pause()
             await self.settle()
 
     async def resize(self, size: tuple[int, int]) -> None:

@@ -44,7 +44,8 @@ def test_what_is_asked_is_seen_as_a_whole(scene: Scene, name: str) -> None:
 
     async def story(seen: Seen) -> None:
         await seen.press(*keys)
-        await seen.write(text)
+        if text:
+            await seen.paste(text)
         await seen.until(lambda: awaited in seen.text())
         await seen.settle()
         await check_sizes(seen, name, SMALL, LARGE, lines=shown)
