@@ -62,9 +62,12 @@ def _split_hint(word: str, argv: list[str]) -> str | None:
 
 def _stray_hint(unknown: list[str], argv: list[str]) -> str:
     """Guess what stray words were meant to be: a part of a time, or a job."""
-    line = hint_for_line(" ".join(argv)) if "run" in argv else None
-    if line is not None:
-        return line
+    if "run" in argv:
+        end = argv.index("run") + 1
+        line = " ".join([*argv[:end], join(argv[end:])])  # The shell took the quotes of the job.
+        hint = hint_for_line(line) or hint_for_line(line.replace(" ", ": ", 1))  # behind a name
+        if hint is not None:
+            return hint
     word = unknown[0]
     before = argv[argv.index(word) - 1]
     switches = (one.option for one in OPTIONS.values() if one.type is OptionType.SWITCH)

@@ -34,7 +34,17 @@ def test_a_line_of_the_dashboard_gets_the_command_that_does_it(
 
     assert (said.code, unquoted.code) == (2, 2)
     assert said.err.endswith(f"\nhint: edgecron add {command}\n")
-    assert (f"\nhint: edgecron add {command}\n" in unquoted.err) is (" run " in line)
+    is_same = " run " in line and "|" not in line  # A word | of the shell was quoted.
+    assert (f"\nhint: edgecron add {command}\n" in unquoted.err) is is_same
+
+
+def test_a_line_of_the_dashboard_behind_a_name_gets_the_command_that_does_it(
+    edgecron: Edgecron,
+) -> None:
+    said = edgecron("add", "tidy", "every", "5m", "run", "ls", "a b", ";")
+
+    assert said.code == 2
+    assert said.err.endswith("\nhint: edgecron add tidy --when 'every 5m' -- ls 'a b' ';'\n")
 
 
 def test_a_line_of_the_dashboard_with_an_unknown_time_gets_a_place_for_one(
