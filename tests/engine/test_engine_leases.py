@@ -512,7 +512,7 @@ def test_a_machine_forgets_no_rule_that_another_one_has_after_a_quiet_time(
     url: str, tmp_path: Path
 ) -> None:
     file, both = tmp_path / "config.toml", OPS + OPS.replace("ops", "more")
-    found = []
+    found: list[tuple[list[str], list[str]]] = []
 
     def look(rules: str, *, may_forget: bool) -> None:
         """Read the file of a machine, with these rules."""
