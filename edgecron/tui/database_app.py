@@ -168,6 +168,7 @@ class DatabaseApp(TypedAheadApp):
         self._read_trouble: EdgecronError | None = None
         self._write_trouble: EdgecronError | None = None
         self.stops: list[Event] = []  # of actions on several lines; set to stop them
+        self._notice = ""  # the last one
         self._lock_waits = 0
         self._is_watching_lock = False
         self._reader = DatabaseThread(
@@ -354,10 +355,16 @@ class DatabaseApp(TypedAheadApp):
 
     def show_notice(self, words: str, *, severity: SeverityLevel = "information") -> None:
         """Show a notice for some seconds; it replaces the one before."""
+        self._notice = words
         self.clear_notifications()
         self.notify(
             clean(words, keep="\n"), severity=severity, timeout=_NOTICE_S[severity], markup=False
         )
+
+    def end_notice(self, words: str) -> None:
+        """Stop showing a notice that is no longer true, unless another one replaced it."""
+        if words and words == self._notice:
+            self.clear_notifications()
 
     def show_error(self, error: EdgecronError) -> None:
         """Show the error of something the user asked for."""

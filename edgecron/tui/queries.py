@@ -272,6 +272,7 @@ class SortingScreen(QueryScreen[ScreenResultType]):
         if not isinstance(source, SortedSource):
             self.app.show_notice("this list has only one order")
             return
+        self.app.end_notice(source.order_note)
         change(source)
         view.show_order()
         if source.order_note:

@@ -243,3 +243,17 @@ def test_a_form_stays_open_for_the_keys_of_lists(scene: Scene) -> None:
         assert isinstance(seen.app.screen, ScheduleForm)
 
     watch(story, scene.path, scene.clock)
+
+
+def test_a_note_about_an_order_ends_with_that_order(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("1", "s")
+        assert "run most often come first" in seen.text()
+        await seen.press("s")
+        assert "run most often" not in seen.text()
+        await seen.press("0", "s")
+        assert "run most often come first" in seen.text()
+        await seen.press("S", "s")
+        assert "can't start an engine" in seen.text()
+
+    watch(story, scene.path, scene.clock)
