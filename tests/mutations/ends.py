@@ -7,6 +7,8 @@ from tests.support.edits import Edit, FileEdit
 from .hunts import CRASHES, EVERY_CALL, POLICIES, fails
 from .mutation import Hunt, Mutation
 
+_SETTLED = "schedules = self._runners.settle(outcomes, may_lack=self._store.leases is not None)"
+
 # The trigger of the database.
 _WHEN = "WHEN OLD.status NOT IN ('queued', 'running') AND"
 _NO_TRIGGER = (
@@ -144,15 +146,11 @@ ALL: tuple[Mutation, ...] = (
             Edit(
                 function="Finishing.finish",
                 old=("self._claimer.report()\n    claimant"),
-                new=(
-                    "self._claimer.report()\n"
-                    "    schedules = self._runners.settle(outcomes)\n"
-                    "    claimant"
-                ),
+                new=(f"self._claimer.report()\n    {_SETTLED}\n    claimant"),
             ),
             Edit(
                 function="Finishing.finish",
-                old=("schedules = self._runners.settle(outcomes)\n    self._report"),
+                old=(f"{_SETTLED}\n    self._report"),
                 new="self._report",
             ),
         ),
