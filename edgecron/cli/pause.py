@@ -199,8 +199,8 @@ class RescheduleCommand:
     Later runs follow the trigger as before. If you move a run past other planned times, only the
     latest of them runs; the others become one skipped row. A run that you move out of its windows
     waits for the next window. A run of `--once` can move only within its window. A change of times
-    or a pause cancels the move. To take a move back, move the run to its old time, which the answer
-    shows.
+    or a pause cancels the move. `undo` takes a move back. If the old time has passed, the run
+    starts at the next time of its trigger.
     """
 
     @staticmethod

@@ -15,6 +15,7 @@ from edgecron.base.values import replace
 from edgecron.client.retiming import keep_triggers, missed_of, retime
 from edgecron.model.choices import Reason
 from edgecron.model.schedule import Act, Change, Schedule, Undo
+from edgecron.planning.next_fire import fresh_fire
 from edgecron.planning.times import timing_words
 from edgecron.store.sql.connection import RollBack
 from edgecron.views.changes import find_differences
@@ -269,17 +270,26 @@ class Undoing:
     def _move_back(self, schedule: Schedule, moved: Sequence[object]) -> Schedule:
         old_ms, new_ms = moved
         assert isinstance(old_ms, int)
+        assert isinstance(new_ms, int)
         if schedule.next_plan_at is None or _ms(schedule.next_run_at) != new_ms:
             raise Conflict(
                 f"there is nothing to undo: the moved run of schedule {schedule.name!r} is decided",
                 hint=f"see: edgecron history {schedule.name}",
             )
         if old_ms <= self._now_ms:
-            raise Conflict(
-                f"the next run of schedule {schedule.name!r} can't be moved back: its former time"
-                " has passed",
-                hint=f"run it now: edgecron run {schedule.name}",
+            regular = fresh_fire(
+                self._database.timing(schedule),
+                max(self._now_ms, to_ms(schedule.decided_until)),
+                planned_count=schedule.planned_count,
             )
+            # At a later regular time, the moved run would be lost.
+            if regular is None or regular.due_ms >= new_ms:
+                raise Conflict(
+                    f"the next run of schedule {schedule.name!r} can't be moved back: its former"
+                    " time has passed",
+                    hint=f"run it now: edgecron run {schedule.name}",
+                )
+            old_ms = regular.due_ms
         self._need_done(
             schedule,
             self._store.reschedule(

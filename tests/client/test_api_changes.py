@@ -174,16 +174,35 @@ def test_a_pause_that_would_be_over_is_not_put_back(client: Client, clock: FakeC
         client.undo("backup")
 
 
-def test_a_moved_run_goes_back_while_its_time_is_to_come(client: Client, clock: FakeClock) -> None:
+def test_a_moved_run_goes_back_while_its_time_is_to_come(client: Client) -> None:
     client.add(make_spec("backup", "0 * * * *"), origin="cli")
     client.reschedule("backup", BEGIN + timedelta(hours=4))
 
     done = client.undo("backup")
-    client.undo("backup")
-    clock.advance_to(BEGIN + timedelta(hours=2))
 
     assert done.next_before[0] == BEGIN + timedelta(hours=4)
     assert done.next_after[0] == BEGIN + timedelta(hours=1)
+
+
+def test_a_run_whose_former_time_passed_goes_back_to_the_next_regular_time(
+    client: Client, clock: FakeClock
+) -> None:
+    client.add(make_spec("backup", "0 * * * *"), origin="cli")
+    client.reschedule("backup", BEGIN + timedelta(hours=4))
+    clock.advance_to(BEGIN + timedelta(hours=2))
+
+    done = client.undo("backup")
+
+    assert done.next_after[0] == BEGIN + timedelta(hours=3)
+
+
+def test_a_moved_run_stays_if_the_next_regular_time_is_later(
+    client: Client, clock: FakeClock
+) -> None:
+    client.add(make_spec("backup", "0 9 * * *"), origin="cli")
+    client.reschedule("backup", BEGIN + timedelta(hours=4))
+    clock.advance_to(BEGIN + timedelta(hours=2))
+
     with pytest.raises(Conflict, match="its former time has passed"):
         client.undo("backup")
 
