@@ -374,10 +374,13 @@ def _reschedule_dialog(next_runs: NextRuns, *, zone: tzinfo, now: _Now) -> Dialo
     def check(texts: tuple[str, ...], show: ShowCheck[datetime]) -> None:
         show(_check_time(texts[0], zone=zone, now=now()) if texts[0] else CheckResult(""))
 
-    words = [next_runs.words] if next_runs.words else []
+    if len(next_runs.names) == 1:
+        what = "Only this run moves. The run after it follows the trigger."
+    else:
+        what = "Only the next run of each moves, not a later one that a filter found."
     return Lines(
         f"Move the next run of {names_words(next_runs.names)}",
-        [*words, "Only this run moves. The run after it follows the trigger."],
+        [*filter(None, [next_runs.words]), what],
         fields=[Field("to", example=_EXAMPLE)],
         check=check,
         yes="move",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import TypedDict, TypeVar
 
 from edgecron.base.errors import (
@@ -160,11 +160,8 @@ def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> NextRun
     """Read what is to be moved."""
     names = names_of(client, targets)
     if len(names) != 1:
-        words = listed_words(names)
-        few = names if len(names) <= _MOST_READ else ()
-        if due := _due_times(client, few):
-            ends = (near_time(at, zone=zone, now=client.now()) for at in (min(due), max(due)))
-            words = f"{words}: due {' to '.join(dict.fromkeys(ends))}"
+        is_few = len(names) <= _MOST_READ
+        words = _by_next_run(client, names, zone=zone) if is_few else listed_words(names)
         return NextRuns(names, words)
     schedule = client.schedule(names[0])
     is_trusted = client.is_clock_trusted()
@@ -172,13 +169,21 @@ def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> NextRun
     return NextRuns(names, when)
 
 
-def _due_times(client: Client, names: Sequence[str]) -> list[datetime]:
-    """Return when the next runs are due; a removed schedule has none."""
-    due = []
+def _by_next_run(client: Client, names: Sequence[str], *, zone: tzinfo) -> str:
+    """List schedules by their next runs, soonest first; a removed schedule has none."""
+    never = datetime.max.replace(tzinfo=UTC)
+    due = dict.fromkeys(sorted(names), never)
     for name in names:
         with suppress(NotFound):
-            due.append(client.schedule(name).next_run_at)
-    return [at for at in due if at is not None]
+            due[name] = client.schedule(name).next_run_at or never
+    ordered, listed = sorted(due, key=due.__getitem__), dict[str, list[str]]()
+    for name in ordered[:_MOST_LISTED]:
+        at = due[name]
+        time = "" if at == never else f" {near_time(at, zone=zone, now=client.now())}"
+        listed.setdefault(time, []).append(name)
+    words = "; ".join(", ".join(at_once) + time for time, at_once in listed.items())
+    more = len(ordered) - _MOST_LISTED
+    return f"{words} and {more} more" if more > 0 else words
 
 
 def read_removal(client: Client, targets: Targets) -> Removal:
