@@ -259,6 +259,12 @@ class Dashboard(DatabaseApp):
         if node is not None:
             await self.run_action(action, node)
 
+    async def _perform_chosen(self, action: str) -> None:
+        held = self._held_keys
+        await self.action_perform(action)
+        if held is self._held_keys:  # Otherwise they are for a question of the action.
+            self.release_keys()
+
     def action_help(self) -> None:
         from edgecron.tui.palette import Help
 
@@ -284,13 +290,18 @@ class Dashboard(DatabaseApp):
         from edgecron.tui.palette import Item, Palette, find_schedule_names
 
         def find(text: str, take_names: Callable[[list[str]], None]) -> None:
-            self.ask("palette", lambda client: find_schedule_names(client, text), take_names)
+            self.ask(
+                "palette",
+                lambda client: find_schedule_names(client, text),
+                take_names,
+                refused=lambda: take_names([]),
+            )
 
         def chosen(item: Item | None) -> None:
             if item is None:
                 return
             if item.schedule is None:
-                self.call_next(self.action_perform, item.action)
+                self.call_next(self._perform_chosen, item.action)
             else:
                 self.open_schedule(item.schedule)
 

@@ -59,6 +59,8 @@ class TypedAheadApp(App[None]):
 
         If an earlier key moves the focus before that widget sees this one, `on_key` sends it on.
         """
+        if self._hold(key):
+            return
         again = events.Key(key.key, key.character)
         self._note_sent(again)
         (self.focused or self.screen)._forward_event(again)
@@ -67,13 +69,16 @@ class TypedAheadApp(App[None]):
         """Keep keys from the current screen: they are for a question that is being prepared.
 
         Call `release_keys` or `drop_keys` when the question is there, `drop_keys` if none comes.
+        Keys that are held already are for it, too.
         """
-        self._held_keys = []
+        self._held_keys = list(self._held_keys or ())
         return self._held_keys
 
     def release_keys(self) -> None:
         """Send the held keys to the screen that has just mounted."""
-        self.call_later(self._send_held_keys)  # After the focus, which a widget gets likewise.
+        if self._held_keys is not None:
+            self.hold_keys()  # The call that held them must not drop them.
+            self.call_later(self._send_held_keys)  # After the focus, which a widget gets likewise.
 
     def drop_keys(self, held: list[events.Key] | None = None) -> None:
         """Drop the held keys; with `held`, only those of that call of `hold_keys`."""

@@ -346,7 +346,7 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         return None if line is None else self.current_source().schedule_of(line.key)
 
     def schedule_saved(self, name: str) -> None:
-        self._seek(name)
+        self.run_worker(self._seek_schedule(name))
 
     def open_schedule(self, name: str) -> None:
         """Open the screen of a schedule."""
@@ -423,12 +423,14 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
 
     def go_to(self, name: str) -> None:
         """Remove the filter, move the cursor to a schedule, and open its screen."""
-        self._seek(name, then=lambda: self.open_schedule(name))
 
-    def _seek(self, name: str, *, then: Callable[[], None] | None = None) -> None:
-        self.run_worker(self._seek_schedule(name, then))
+        def found() -> None:
+            self.open_schedule(name)
+            self.app.release_keys()
 
-    async def _seek_schedule(self, name: str, then: Callable[[], None] | None) -> None:
+        self.prepare(self._seek_schedule(name, found))
+
+    async def _seek_schedule(self, name: str, then: Callable[[], None] = lambda: None) -> None:
         try:
             found = await self.answer_to("schedule to go to", lambda one: one.schedule(name).id)
         except NotFound as error:
@@ -438,5 +440,4 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         self._focus_list(front)
         self.filter_line_of(front).clear()
         self.query_one(f"#{front}", LineView).seek(found)
-        if then is not None:
-            then()
+        then()

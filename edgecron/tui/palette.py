@@ -23,6 +23,7 @@ from edgecron.client.protocol import Client
 from edgecron.formats.config_keys import ACTIONS
 from edgecron.model.filters import rank_of
 from edgecron.tui.dialogs import Overlay
+from edgecron.tui.early_keys import TypedAheadApp
 from edgecron.tui.keys import IN_OUTPUT, bindings
 from edgecron.tui.list_rows import Column, Line, Source
 from edgecron.tui.list_view import LineView
@@ -131,8 +132,11 @@ def default_order(actions: Sequence[str]) -> list[str]:
 class Palette(Overlay[Item]):
     """A line of input and the items similar to it; it returns the chosen item, or None.
 
-    `find` reads the schedules with similar names and passes them on.
+    `find` reads the schedules with similar names and passes them on. The application holds the
+    keys behind the choice.
     """
+
+    app: TypedAheadApp
 
     DEFAULT_CSS = """
     Palette { align: center top; }
@@ -162,33 +166,48 @@ class Palette(Overlay[Item]):
         self._source = _PaletteSource(labels, in_output=not IN_OUTPUT.isdisjoint(actions))
         self._find = find
         self._timer: Timer | None = None
+        self._shown: str | None = None  # the text that the items are similar to
+        self._is_named = True  # the items are all: names of schedules were read, too
+        self._is_wanted = False  # Enter came before the names
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
             with Horizontal(id="asked"):
                 yield TextLine([("> ", "accent")], classes="sign")
-                yield LineInput(placeholder="an action, or a schedule", compact=True)
+                yield LineInput(
+                    placeholder="an action, or a schedule", compact=True, select_on_focus=False
+                )
             view = LineView(self._source, _COLUMNS, id="items", empty="no match")
             view.can_focus = False
             yield view
 
     def on_mount(self) -> None:
-        self.query_one(LineInput).focus()
+        line = self.query_one(LineInput)
+        line.focus()
+        line.take_enter(self._choose, pass_on=self.app.pass_on)
         self._show([])
 
     def on_input_changed(self) -> None:
-        self._show([])
+        self._show_typed()
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(_PAUSE_S, self._search)
 
+    def _show_typed(self) -> None:
+        if self._text() != self._shown:
+            self._show([])
+            self._is_named = not self._text()
+
     def _search(self) -> None:
         text = self._text()
-        if text:
+        if not self._is_named:
 
             def take_names(names: list[str]) -> None:
                 if self.is_attached and self._text() == text:
                     self._show(names)
+                    self._is_named = True
+                    if self._is_wanted:
+                        self._choose_or_type()
 
             self._find(text, take_names)
 
@@ -196,7 +215,7 @@ class Palette(Overlay[Item]):
         return self.query_one(LineInput).value.strip()
 
     def _show(self, names: Sequence[str]) -> None:
-        text = self._text()
+        text = self._shown = self._text()
         if text:
             self._source.show(find_items(self._actions, names, text))
         else:
@@ -208,16 +227,29 @@ class Palette(Overlay[Item]):
     def action_move(self, lines: int) -> None:
         self.query_one(LineView).cursor += lines
 
-    def on_input_submitted(self) -> None:
-        self._choose()
-
     def on_line_view_opened(self) -> None:
         self._choose()
 
     def _choose(self) -> None:
-        view = self.query_one(LineView)
+        """Choose the item under the cursor. The keys behind Enter are for what it opens."""
+        self._show_typed()  # The last letters can have come in one burst with Enter.
         if self._source.count:
-            self.dismiss(self._source.items[view.cursor])
+            self.app.hold_keys()
+            self.set_focus(None)
+            self.dismiss(self._source.items[self.query_one(LineView).cursor])
+        elif not (self._is_named or self._is_wanted):
+            self.app.hold_keys()
+            self.set_focus(None)
+            self._is_wanted = True
+            self._search()
+
+    def _choose_or_type(self) -> None:
+        """Choose the first name that was read; without one, the keys behind Enter are letters."""
+        self._is_wanted = False
+        self._choose()
+        if not self._source.count:
+            self.query_one(LineInput).focus()
+            self.app.release_keys()
 
 
 class _ThemeSource(Source):

@@ -16,6 +16,7 @@ from edgecron.tui.keys import DEFAULT_KEYS
 from edgecron.tui.list_view import LineView
 from edgecron.tui.palette import Help
 from edgecron.tui.run_screen import RunScreen
+from edgecron.tui.schedule_screen import ScheduleScreen
 from edgecron.tui.text_line import LineInput
 from tests.support.scene import Scene
 from tests.tui.pilot import Seen, watch
@@ -24,7 +25,8 @@ from tests.tui.pilot import Seen, watch
 async def type_ahead(seen: Seen, keys: str) -> None:
     """Press all of them before the first has done anything."""
     for letter in keys:
-        key = {"/": "slash", "\r": "enter", "\n": "ctrl+j", "\t": "tab"}.get(letter, letter)
+        names = {"/": "slash", ":": "colon", "\r": "enter", "\n": "ctrl+j", "\t": "tab"}
+        key = names.get(letter, letter)
         seen.app.post_message(events.Key(key, letter))
     await seen.settle()
 
@@ -212,5 +214,53 @@ def test_the_letters_of_a_second_filter_of_a_burst_are_no_actions(scene: Scene, 
         assert isinstance(seen.app.screen, HomeScreen)
         assert isinstance(seen.app.focused, LineInput)
         assert seen.app.focused.value == "backupprune"
+
+    watch(story, scene.path, scene.clock)
+
+
+@pytest.mark.parametrize("place", ["1", "3"])
+def test_keys_after_the_enter_of_the_palette_are_for_the_list_it_opens(
+    scene: Scene, place: str
+) -> None:
+    async def story(seen: Seen) -> None:
+        await type_ahead(seen, f":{'schedules' if place == '1' else 'runs'}\rjj")
+        focused = seen.app.focused
+        assert isinstance(focused, LineView)
+        assert (focused.id, focused.cursor) == ("schedules" if place == "1" else "runs", 2)
+
+    watch(story, scene.path, scene.clock)
+
+
+@pytest.mark.parametrize("action", ["pause", "add", "add form"])
+def test_letters_after_the_enter_of_the_palette_are_for_what_it_opens(
+    scene: Scene, action: str
+) -> None:
+    async def story(seen: Seen) -> None:
+        before = seen.app.screen
+        await type_ahead(seen, f":{action}\rruq")
+        await seen.until(lambda: seen.app.screen is not before)
+        await seen.settle()
+        assert isinstance(seen.app.focused, LineInput)
+        assert seen.app.focused.value.endswith("ruq")
+        assert seen.told() == ""
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_keys_after_the_enter_of_a_schedule_in_the_palette_are_for_its_screen(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await type_ahead(seen, ":prune-s\rr")
+        await seen.until(lambda: isinstance(seen.app.screen, ScheduleScreen))
+        await seen.until(lambda: "prune-snapshots" in seen.told())
+
+    watch(story, scene.path, scene.clock)
+
+
+def test_keys_after_a_name_that_the_palette_does_not_find_stay_in_its_line(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await type_ahead(seen, ":zzz\rruq")
+        await seen.until(lambda: "zzzruq" in seen.text())
+        await seen.press("escape", "?")
+        assert isinstance(seen.app.screen, Help)
 
     watch(story, scene.path, scene.clock)
