@@ -6,6 +6,7 @@ import asyncio
 import selectors
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from zoneinfo import ZoneInfo
 from rich.console import Console
 from textual import events
 from textual.app import App
+from textual.css.stylesheet import parse, tokenize_values
 from textual.pilot import Pilot
 
 import edgecron.tui.app
@@ -31,6 +33,7 @@ _LOOK_S = 0.25  # so often is_so() is asked where nothing happens in the event l
 _DRAWN_S = 0.02  # Textual draws at most every 1/60 s
 _RESTED_S = 0.15  # a filter is read 0.12 s after its last letter, details of a line after 0.08 s
 _RENDER = resolve_name("textual.screen:Compositor").render_update
+_PARSED: dict[tuple[Any, ...], Any] = {}
 _ROUNDS = 8  # an answer can be followed by another question; clocks that tick never end
 
 
@@ -45,6 +48,7 @@ class _IdleSelector(selectors.DefaultSelector):
         self.rested: asyncio.Future[None] | None = None
         self.stirred: asyncio.Future[None] | None = None
         self.near_s = 0.0
+        self.skipped_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
@@ -55,23 +59,31 @@ class _IdleSelector(selectors.DefaultSelector):
             return found
         if self.rested is None or self.rested.done():
             return super().select(timeout)
-        if timeout is not None and timeout <= self.near_s:
-            return super().select(timeout)
         found = super().select(0)
-        if not found:
+        if found:
+            return found
+        if timeout is None or timeout > self.near_s:
             self.rested.set_result(None)
-        return found
+        elif timeout <= _DRAWN_S:
+            return super().select(timeout)
+        else:
+            self.skipped_s += timeout
+        return []
 
 
 class RestingLoop(asyncio.SelectorEventLoop):
     """An event loop that tells a test when nothing is left to do.
 
-    So no test guesses how long a machine takes, and none waits longer than that.
+    So no test guesses how long a machine takes, and none waits longer than that. What is left to do
+    after a pause is done without the pause: by this loop's time it has passed.
     """
 
     def __init__(self) -> None:
         self._idle = _IdleSelector()
         super().__init__(self._idle)
+
+    def time(self) -> float:
+        return super().time() + self._idle.skipped_s
 
     async def rest(self, near_s: float = 0.0) -> None:
         """Wait until nothing is ready to run, and no timer ends within so many seconds."""
@@ -106,17 +118,37 @@ def read_lines(app: App[Any]) -> list[str]:
 
 
 @contextmanager
-def unread() -> Iterator[None]:
-    """Let Textual lay screens out but draw nothing on them, unless a test reads one within.
+def _hurried() -> Iterator[None]:
+    """Have Textual do for a test what is needed for it, once.
 
-    To draw a screen takes longer than all else that follows a key.
+    It lays screens out but draws nothing on them, unless a test reads one: to draw takes longer
+    than all else that follows a key. After a key it would sleep until the process rests; the loop
+    knows when that is. Each application would parse the same rules of style.
     """
-    with patch("textual.screen.Compositor.render_update", _render_screenshot):
+    with (
+        patch("textual.screen.Compositor.render_update", _render_screenshot),
+        patch("textual.app.wait_for_idle", rest),
+        patch("textual.pilot.wait_for_idle", rest),
+        patch("textual.css.stylesheet.tokenize_values", lambda all: _tokenize(*all.items())),
+        patch("textual.css.stylesheet.parse", _parse),
+    ):
         yield
 
 
 def _render_screenshot(compositor: Any, *, full: bool = False, **options: Any) -> Any:
     return _RENDER(compositor, full=True, **options) if full else None
+
+
+@cache
+def _tokenize(*variables: tuple[str, str]) -> Any:
+    return tokenize_values(dict(variables))
+
+
+def _parse(*text: Any, variable_tokens: Any, **options: Any) -> Any:
+    key = (*text, id(variable_tokens), *options.items())  # `_tokenize` keeps them
+    if key not in _PARSED:
+        _PARSED[key] = list(parse(*text, variable_tokens=variable_tokens, **options))
+    return _PARSED[key]
 
 
 class Seen:
@@ -129,43 +161,38 @@ class Seen:
     async def press(self, *keys: str) -> None:
         """Press keys, and wait for what becomes of each."""
         for key in keys:
-            with unread():
-                await self.pilot.press(key)
-                await self.settle()
+            await self.pilot.press(key)
+            await self.settle()
 
     async def write(self, text: str) -> None:
         """Press the keys of a text, as fast as they are taken."""
-        with unread():
-            await self.pilot.press(*("space" if letter == " " else letter for letter in text))
-            await self.settle()
+        await self.pilot.press(*("space" if letter == " " else letter for letter in text))
+        await self.settle()
 
     async def paste(self, text: str) -> None:
         """Paste a text, all of which comes at once on a busy machine, too."""
-        with unread():
-            self.app.post_message(events.Paste(text))
-            await self.pilot.pause()
-            await self.settle()
+        self.app.post_message(events.Paste(text))
+        await self.pilot.pause()
+        await self.settle()
 
     async def resize(self, size: tuple[int, int]) -> None:
         """Change the size of the terminal."""
-        with unread():
-            await self.pilot.resize_terminal(*size)
-            await self.settle()
+        await self.pilot.resize_terminal(*size)
+        await self.settle()
 
     async def settle(self) -> None:
         """Wait until the dashboard has every answer that it asked for, and shows it."""
-        with unread():
-            for _ in range(_ROUNDS):
-                asked = self.app.asked
-                # The reader last: it sees what the doer has written.
-                for ask in (self._ask_doer, self._ask_reader):
-                    answered = asyncio.Event()
-                    ask(answered.set)
-                    await asyncio.wait_for(answered.wait(), _BOUND_S)
-                # An answer can be followed by another question.
-                await rest(_RESTED_S)
-                if self.app.asked == asked + 2:
-                    break
+        for _ in range(_ROUNDS):
+            asked = self.app.asked
+            # The reader last: it sees what the doer has written.
+            for ask in (self._ask_doer, self._ask_reader):
+                answered = asyncio.Event()
+                ask(answered.set)
+                await asyncio.wait_for(answered.wait(), _BOUND_S)
+            # An answer can be followed by another question.
+            await rest(_RESTED_S)
+            if self.app.asked == asked + 2:
+                break
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is so that others bring about, bounded."""
@@ -254,11 +281,12 @@ async def on_screen(
         zone=ZONE,
         **options,
     )
-    async with app.run_test(size=size, notifications=True) as pilot:
-        seen = Seen(app, pilot)
-        if is_readable:
-            await seen.settle()
-        yield seen
+    with _hurried():
+        async with app.run_test(size=size, notifications=True) as pilot:
+            seen = Seen(app, pilot)
+            if is_readable:
+                await seen.settle()
+            yield seen
 
 
 def watch(
