@@ -16,7 +16,8 @@ from zoneinfo import ZoneInfo
 from rich.console import Console
 from textual import events
 from textual.app import App
-from textual.css.stylesheet import parse, tokenize_values
+from textual.css.parse import parse
+from textual.css.tokenize import tokenize_values
 from textual.pilot import Pilot
 
 import edgecron.tui.app
