@@ -160,7 +160,7 @@ _INSTANTS_IN_LOG = {
 
 
 def readable(*, zone: tzinfo, is_colored: bool, name_columns: int = _NAME_COLUMNS) -> Line:
-    """Return a formatter for lines such as `14:05:00  ✓ backup  success  run 41  1.2 s`."""
+    """Return a formatter for lines such as `14:05:00  ✓ backup  success  run 41  1.2s`."""
 
     def line(event: Event) -> str:
         word = _word(event)
@@ -234,7 +234,7 @@ def _level(event: Event) -> str:
 
 
 def _message(event: Event) -> str:
-    """`backup: failed, run 41, 1.2 s, exit code 3`; times are in UTC."""
+    """`backup: failed, run 41, 1.2s, exit code 3`; times are in UTC."""
     words = [_word(event), *_run_words(event).split("  "), *_notes(event, UTC)]
     said = ", ".join(word for word in map(str.strip, words) if word)
     return f"{event.schedule or 'engine'}: {said}"

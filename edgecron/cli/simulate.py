@@ -144,8 +144,8 @@ def _put_schedules(cli: Session, found: Simulation) -> None:
         (
             one.name,
             f"{one.runs:,}",
-            "-" if one.duration_ms is None else short_duration(one.duration_ms),
-            "-" if one.busy_ms is None else short_duration(one.busy_ms),
+            short_duration(one.duration_ms),
+            short_duration(one.busy_ms),
             f"{one.skipped + one.replaced:,}",
             f"{one.delayed:,}",
             f"{one.excluded:,}",

@@ -195,7 +195,7 @@ def _trend_cells(tally: Tally, trend: Trend | None) -> tuple[str, ...]:
         _rate(trend.success_rate_before),
         plot(trend.success_rates, most=1.0),
         took,
-        "-" if before_ms is None else short_duration(before_ms),
+        short_duration(before_ms),
         plot(trend.durations_ms),
     )
 

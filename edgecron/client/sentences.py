@@ -193,7 +193,7 @@ def state_words(front: FrontEnd, execution: Execution, *, zone: tzinfo) -> str:
 def end_words(front: FrontEnd, ended: Execution, *, zone: tzinfo) -> str:
     """Say how a run ended.
 
-    `: failed (exit code 7), 1.2 s; attempt 2 of 3 is run 42, due at 14:05:10, in 10 s`.
+    `: failed (exit code 7), 1.2s; attempt 2 of 3 is run 42, due at 14:05:10, in 10s`.
     """
     client = front.client()
     why = f" ({failure_words(ended)})" if ended.error_msg else ""

@@ -15,7 +15,7 @@ from edgecron.tui.queries import FactsScreen, RowSource, ThrottledQuery
 from edgecron.tui.text_line import Fact, Row, Title
 from edgecron.views.phrases import count_words, size_words
 from edgecron.views.run_words import delivery_words, event_words, notice_title
-from edgecron.views.times import distance, local_time, near_time, short_distance
+from edgecron.views.times import distance, local_time, near_time
 
 _MOST_NOTICES = 500
 _NOTICE_STYLES = {
@@ -172,7 +172,7 @@ class _EngineSource(RowSource[EngineState]):
         one, now = self.rows[index], self.now
         if now is None:
             return None
-        seen = "here" if one.seen_at is None else short_distance(one.seen_at, now)
+        seen = "here" if one.seen_at is None else distance(one.seen_at, now)
         return Line(
             key=one.info.id,
             cells=(

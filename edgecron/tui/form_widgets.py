@@ -21,7 +21,7 @@ from edgecron.tui.form_check import FormCheck, TimeLine
 from edgecron.tui.form_fields import FieldKind, FormField
 from edgecron.tui.text_line import Facts, LineInput, Span, TextLine, Title, edits_of, laid_out
 from edgecron.views.phrases import OK, PROBLEM, WARNING, Glyph, display_width, folded
-from edgecron.views.times import short_distance, weekday_time
+from edgecron.views.times import distance, weekday_time
 
 _TAB = "    "
 _AWAY = 10  # columns of a distance
@@ -328,7 +328,7 @@ def _in_columns(
     cells: list[Spans] = []
     for due_at, _ in found.times.fires:
         time = weekday_time(due_at, found.times.timezone, zone=zone)
-        away = short_distance(due_at, now, is_clock_trusted=found.is_clock_trusted)
+        away = distance(due_at, now, is_clock_trusted=found.is_clock_trusted)
         cells.append(((f" {away:<{_AWAY}} ", "accent"), (time, "")))
     if len(found.times.lines) > 1 and height >= len(cells):
         cells = [

@@ -29,7 +29,7 @@ from edgecron.tui.queries import FactsScreen, RowSource
 from edgecron.tui.text_line import Fact, Row, Span, Title, pace_of, whole_parts
 from edgecron.tui.upcoming import UpcomingBar, UpcomingFires
 from edgecron.views.phrases import count_words
-from edgecron.views.times import full_time, near_time, short_distance
+from edgecron.views.times import distance, full_time, near_time
 
 _LONGEST_S = 60.0
 _MOST_PILE_UPS = 2  # of a job
@@ -65,7 +65,7 @@ class _JobSource(RowSource[TimedJob]):
             head: tuple[Span, ...] = ((_rhythm(one), "dim"),)
             time = ""
         else:
-            head = ((short_distance(one.next_at, now), "accent"),)
+            head = ((distance(one.next_at, now), "accent"),)
             time = near_time(one.next_at, zone=self._zone, now=now)
         can_adopt = ("yes", "good") if job.spec is not None else ("no", "warn")
         name_style = "bad" if one.failure is not None else "bold" if job.is_enabled else "dim"
@@ -114,7 +114,7 @@ def job_rows(one: TimedJob, found: MachineTimeline, *, zone: tzinfo, now: dateti
         rows.append(Fact("off", "its program does not start it by time"))
     if one.next_at is not None:
         at = full_time(one.next_at, job.timezone, zone=zone)
-        rows.append(Fact("next", f"{at}   {short_distance(one.next_at, now)}"))
+        rows.append(Fact("next", f"{at}   {distance(one.next_at, now)}"))
     for number, text in enumerate(job.triggers):
         words = describe(parse_trigger(text, job.timezone, job.name))
         rows.append(Fact("" if number else "when", f"{text}   {words}"))

@@ -18,7 +18,7 @@ from edgecron.tui.text_line import Span, TextLine
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import failure_words, status_words, took_ms
 from edgecron.views.run_words import no_output_words
-from edgecron.views.times import column_duration, short_distance
+from edgecron.views.times import distance, short_duration
 
 if TYPE_CHECKING:
     from edgecron.client.following import Piece
@@ -215,9 +215,9 @@ class OutputTail(Vertical):
         ]
         took = took_ms(run, now=now)
         if took is not None:
-            left.append((f"  {column_duration(took)}", "dim"))
+            left.append((f"  {short_duration(took)}", "dim"))
         if run.finished_at is not None:
-            left.append((f"  {short_distance(run.finished_at, now)}", "dim"))
+            left.append((f"  {distance(run.finished_at, now)}", "dim"))
         self.query_one("#tail-title", TextLine).show(left, right=right)
         words = failure_words(run) if run.status in _FAILED else ""
         self.set_class(bool(words), "-failed")

@@ -26,7 +26,7 @@ from edgecron.tui.form_check import Draft, FormCheck, Saved, check_draft, save_d
 from edgecron.tui.form_fields import texts_of
 from edgecron.tui.text_line import LineInput, Span, TextLine
 from edgecron.views.phrases import OK, PROBLEM, Glyph, error_words, folded
-from edgecron.views.times import short_distance, weekday_time
+from edgecron.views.times import distance, weekday_time
 
 _RUN = re.compile(r"(?:^|\s)(?:run|--)(?=\s|$)", re.IGNORECASE)
 _NAME = re.compile(r"([A-Za-z_][\w.-]*):\s+(.*)", re.ASCII | re.DOTALL)
@@ -151,7 +151,7 @@ def preview_lines(
         sign = PROBLEM if time.is_wrong else OK
         lines += _marked(sign, time.words or time.text, width, is_wrong=time.is_wrong)
     for due_at, _ in found.times.fires[:_SHOWN_TIMES]:
-        away = short_distance(due_at, now, is_clock_trusted=found.is_clock_trusted)
+        away = distance(due_at, now, is_clock_trusted=found.is_clock_trusted)
         when = weekday_time(due_at, found.times.timezone, zone=zone)
         lines.append((("  ", ""), (f"{away:<{_AWAY}} ", "accent"), (clean(when), "")))
     if not texts["when"]:

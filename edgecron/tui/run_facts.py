@@ -30,7 +30,7 @@ from edgecron.views.phrases import (
 )
 from edgecron.views.run_words import run_lines, run_sentence
 from edgecron.views.schedule_words import waits_words
-from edgecron.views.times import column_duration, full_time, near_time
+from edgecron.views.times import full_time, near_time, short_duration
 
 _DONE, _LEFT = "━", "─"  # of the same height in every font
 _BAR = 20  # columns, among facts
@@ -234,7 +234,7 @@ def main_facts(found: RunFacts, *, now: datetime, zone: tzinfo) -> list[Fact]:
         Fact("plan", near(run.plan_at)),
         Fact("started", near(run.started_at)),
         Fact("finished", near(run.finished_at)),
-        Fact("took", "-" if took is None else column_duration(took), _duration_style(run)),
+        Fact("took", short_duration(took), _duration_style(run)),
         Fact("attempt", f"{run.attempt} of {run.max_attempts}"),
         Fact("exit code", exit_code, "bad" if run.reason is Reason.EXIT else ""),
         Fact("cause", run.cause.value.replace("_", " ")),
@@ -255,7 +255,7 @@ def _earlier_runs(runs: Sequence[Execution], *, now: datetime, zone: tzinfo) -> 
         glyph, style = STATUS_GLYPHS[run.status.value]
         took = took_ms(run, now=now)
         began = near_time(run.started_at or run.plan_at, zone=zone, now=now)
-        duration = "" if took is None else column_duration(took)
+        duration = "" if took is None else short_duration(took)
         spans = ((glyph, style), (f"  {began:<12}", ""), (f"  {duration:>8}", ""))
         rows.append(Cells((*spans, (f"  {clean(failure_words(run))}", "dim")), str(run.id)))
     return rows

@@ -25,7 +25,7 @@ from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.text_line import Span
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import note_words, percent_words, took_ms, unreadable_words
-from edgecron.views.times import column_duration, near_time
+from edgecron.views.times import near_time, short_duration
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
@@ -371,7 +371,7 @@ class RunSource(DatabaseSource["_Found"]):
             ((run.status.value, style),),
             ((clean(run.schedule), "bold"),),
             ((near_time(began, zone=zone, now=now), ""),),
-            (("" if took is None else column_duration(took), style if style == "busy" else ""),),
+            (("" if took is None else short_duration(took), style if style == "busy" else ""),),
             _note(run, now=now, zone=zone),
             ((str(run.id), "dim"),),
         )

@@ -27,7 +27,7 @@ from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.text_line import BARS, Span
 from edgecron.tui.themes import STATE_GLYPHS, STATUS_GLYPHS
 from edgecron.views.phrases import PROBLEM, WARNING, is_overdue
-from edgecron.views.times import near_time, short_distance
+from edgecron.views.times import distance, near_time
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
@@ -265,7 +265,7 @@ def next_spans(
     if is_overdue(standing.next_run_at, now):
         return ("overdue", "bad"), at
     style = "warn" if state_of(standing, now=now) is ScheduleState.PAUSED else ""
-    return (short_distance(standing.next_run_at, now), style), at
+    return (distance(standing.next_run_at, now), style), at
 
 
 def _bars(recent: Sequence[Recent]) -> tuple[Span, ...]:
@@ -314,5 +314,5 @@ def last_spans(status: str | None, at: datetime | None, *, now: datetime) -> tup
     if status is None:
         return (("-", "dim"),)
     glyph, style = STATUS_GLYPHS[status]
-    when = status if at is None else short_distance(at, now)
+    when = status if at is None else distance(at, now)
     return ((f"{glyph} ", style), (when, style if style == "bad" else ""))

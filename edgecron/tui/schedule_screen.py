@@ -43,7 +43,7 @@ from edgecron.tui.text_line import (
 )
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import display_width
-from edgecron.views.times import column_duration
+from edgecron.views.times import short_duration
 
 _LONGEST_S = 60.0
 _FEW_NEXT = 3
@@ -84,7 +84,7 @@ def trend_lines(
     is nothing to show.
     """
     known = [ms for _, ms in recent if ms is not None]
-    margin = max((len(column_duration(ms)) for ms in known), default=0) + 3
+    margin = max((len(short_duration(ms)) for ms in known), default=0) + 3
     room = width - margin
     shown = list(reversed(recent[: max(0, room)]))
     durations = [ms for _, ms in shown if ms is not None]
@@ -112,7 +112,7 @@ def scale_words(recent: Sequence[tuple[str, int | None]]) -> str:
     if not known:
         return ""
     parts = (("min", min(known)), ("median", median_of(known)), ("max", max(known)))
-    return "  ".join(f"{name} {column_duration(ms)}" for name, ms in parts)
+    return "  ".join(f"{name} {short_duration(ms)}" for name, ms in parts)
 
 
 class _Scale:
@@ -135,7 +135,7 @@ class _Scale:
         found: dict[int, str] = {}
         # The shortest and the longest replace a median on the same line.
         for ms in (median_of(durations), min(durations), max(durations)):
-            found[max(1, min(rows, -(-self.height(ms) // _STEPS)))] = column_duration(ms)
+            found[max(1, min(rows, -(-self.height(ms) // _STEPS)))] = short_duration(ms)
         return found
 
 

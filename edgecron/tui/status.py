@@ -28,7 +28,7 @@ from edgecron.views.phrases import (
     job_words,
     size_words,
 )
-from edgecron.views.times import short_distance
+from edgecron.views.times import distance
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
@@ -109,7 +109,7 @@ def status_parts(
         parts.append(((f"{WARNING.letter} clock not trusted", "bad"),))
     failure = found.last_failure
     if failure is not None:
-        when = short_distance(failure.finished_at or failure.plan_at, now)
+        when = distance(failure.finished_at or failure.plan_at, now)
         glyph, style = STATUS_GLYPHS[failure.status.value]
         parts.append(((f"{glyph} ", style), (f"{clean(failure.schedule)} {when}", "dim")))
     size = size_words(found.database_bytes + found.wal_bytes)

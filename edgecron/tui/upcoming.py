@@ -19,7 +19,7 @@ from edgecron.tui.queries import DatabaseSource, QueryScreen
 from edgecron.tui.text_line import BARS, Span, TextLine
 from edgecron.views import timeline
 from edgecron.views.phrases import is_overdue, moved_words
-from edgecron.views.times import near_time, short_distance
+from edgecron.views.times import distance, near_time
 
 if TYPE_CHECKING:
     from edgecron.client.protocol import Client
@@ -271,7 +271,7 @@ def far_span(due_at: datetime, now: datetime, *, is_clock_trusted: bool) -> Span
     """Return how far away a fire is, or that it is overdue."""
     if is_clock_trusted and is_overdue(due_at, now):
         return "overdue", "bad"
-    return short_distance(due_at, now, is_clock_trusted=is_clock_trusted), "accent"
+    return distance(due_at, now, is_clock_trusted=is_clock_trusted), "accent"
 
 
 def _find_next(client: Client, wanted: Filter | None) -> UpcomingFires:

@@ -101,7 +101,7 @@ def paused_words(
     now: datetime,
     is_clock_trusted: bool,
 ) -> str:
-    """`paused backup until 2026-11-21 09:00:00; next 2026-11-22 02:00:00 (in 1.5 d)`.
+    """`paused backup until 2026-11-21 09:00:00; next 2026-11-22 02:00:00 (in 1d 12h)`.
 
     Also say if the pause cancels a move of the next run.
     """
@@ -119,7 +119,7 @@ def paused_words(
 def resumed_words(
     schedule: Schedule, *, was_held: bool, zone: tzinfo, now: datetime, is_clock_trusted: bool
 ) -> str:
-    """`resumed backup; next 2026-11-22 02:00:00 (in 11 h)`."""
+    """`resumed backup; next 2026-11-22 02:00:00 (in 11h)`."""
     name = schedule.name
     words = f"resumed {name}" if was_held else f"{name} was not paused"
     return _with_next(words, schedule, zone=zone, now=now, is_clock_trusted=is_clock_trusted)

@@ -228,7 +228,7 @@ def took_ms(execution: Execution, *, now: datetime) -> int | None:
 
 
 def due_words(execution: Execution, *, zone: tzinfo, now: datetime) -> str:
-    """Say when a queued run can start: `due at 14:05:10, in 10 s`."""
+    """Say when a queued run can start: `due at 14:05:10, in 10s`."""
     due = near_time(execution.due_at, zone=zone, now=now)
     return f"due at {due}, {distance(execution.due_at, now)}"
 

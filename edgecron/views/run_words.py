@@ -74,7 +74,7 @@ def run_sentence(
 ) -> str:
     """Say why a run started and how it ended, in one sentence.
 
-    `Run 41 started at 02:00:00, because ...; it succeeded after 3 s.` `spec` is what its schedule
+    `Run 41 started at 02:00:00, because ...; it succeeded after 3.0s.` `spec` is what its schedule
     said when the run was decided; None if unknown.
     """
     because = f"because {_cause_words(run, spec, zone=zone, now=now)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from edgecron.base.errors import UnknownTimezone
@@ -64,32 +63,20 @@ def full_time(instant: datetime, timezone: str | None, *, zone: tzinfo) -> str:
 
 
 def distance(instant: datetime, now: datetime, *, is_clock_trusted: bool = True) -> str:
-    """Say how far away an instant is: `in 3 min`, `2 h ago`.
+    """Say how far away an instant is: `in 3d 14h`, `13m ago`.
 
     If the clock can't be trusted: `held`.
     """
-    return _distance(instant, now, _spoken_size, is_clock_trusted=is_clock_trusted)
+    if not is_clock_trusted:
+        return "held"
+    seconds = round((instant - now).total_seconds())
+    if seconds == 0:
+        return "now"
+    shown = _size(abs(seconds))
+    return f"in {shown}" if seconds > 0 else f"{shown} ago"
 
 
-def _spoken_size(seconds: int) -> str:
-    # A unit starts where the smaller one would be rounded up to a whole one.
-    for unit, length, least in (("d", 86400, 84600), ("h", 3600, 3570), ("min", 60, 60)):
-        if seconds >= least:
-            amount = seconds / length
-            shown = f"{amount:.1f}".rstrip("0").rstrip(".") if amount < 10 else str(round(amount))
-            return f"{shown} {unit}"
-    return f"{seconds} s"
-
-
-def short_distance(instant: datetime, now: datetime, *, is_clock_trusted: bool = True) -> str:
-    """Say for a column how far away an instant is: `in 3d 14h`, `13m ago`.
-
-    If the clock can't be trusted: `held`.
-    """
-    return _distance(instant, now, _short_size, is_clock_trusted=is_clock_trusted)
-
-
-def _short_size(seconds: int) -> str:
+def _size(seconds: int) -> str:
     if seconds < 60:
         return f"{seconds}s"
     if seconds < 3600 - 30:
@@ -97,20 +84,10 @@ def _short_size(seconds: int) -> str:
     return _hours_or_days(seconds)
 
 
-def _distance(
-    instant: datetime, now: datetime, size: Callable[[int], str], *, is_clock_trusted: bool
-) -> str:
-    if not is_clock_trusted:
-        return "held"
-    seconds = round((instant - now).total_seconds())
-    if seconds == 0:
-        return "now"
-    shown = size(abs(seconds))
-    return f"in {shown}" if seconds > 0 else f"{shown} ago"
-
-
-def column_duration(duration_ms: int) -> str:
-    """Format a duration for a column: `459ms`, `2.4s`, `1m 48s`, `2h 5m`, `3d 14h`."""
+def short_duration(duration_ms: int | None) -> str:
+    """Format a duration: `459ms`, `2.4s`, `1m 48s`, `2h 5m`, `3d 14h`."""
+    if duration_ms is None:
+        return "-"
     if duration_ms < 1000:
         return f"{duration_ms}ms"
     if duration_ms < 59_950:
@@ -133,7 +110,7 @@ def _two_units(amount: int, per_large: int, large: str, small: str) -> str:
 
 
 def spoken_time(instant: datetime, *, zone: tzinfo, now: datetime) -> str:
-    """Read a time back to the person who wrote it: `Sat 2026-11-21 09:00:00, in 18 h`."""
+    """Read a time back to the person who wrote it: `Sat 2026-11-21 09:00:00, in 18h 5m`."""
     local = instant.astimezone(zone)
     return f"{local.strftime('%a %Y-%m-%d %H:%M:%S')}, {distance(instant, now)}"
 
@@ -154,21 +131,6 @@ def clock_set_words(set_at: datetime, by_ms: int, *, zone: tzinfo, now: datetime
         f"was set back by {span} at {at}: intervals and wildcard cron times follow elapsed time,"
         f" fixed times up to {until} do not fire again{over}"
     )
-
-
-def short_duration(duration_ms: int | None) -> str:
-    """Format a duration: `12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`."""
-    if duration_ms is None:
-        return "-"
-    if duration_ms < 1000:
-        return f"{duration_ms} ms"
-    seconds = round(duration_ms / 1000, 1)
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def seconds_words(seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
@@ -18,7 +18,6 @@ from edgecron.store.contract import Subject
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.json_objects import execution_object
 from edgecron.views.phrases import display_width
-from edgecron.views.times import distance, short_duration
 from tests.support.story import Story
 
 AT_MS = 1_795_161_845_000  # 2026-11-20T08:04:05Z
@@ -107,21 +106,6 @@ def test_a_cell_is_one_line() -> None:
     assert table(("job",), [("a\tb\nc",)], is_colored=False) == ["JOB", "a b c"]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(0, "now"), (3, "in 3 s"), (-3, "3 s ago"), (90, "in 1.5 min"), (-7200, "2 h ago"),
-     (59.6, "in 1 min"), (3590, "in 1 h"), (86_000, "in 1 d"), (86_400 * 400, "in 400 d")],
-)  # fmt: skip
-def test_distances_are_told_in_one_unit(seconds: float, said: str) -> None:
-    assert distance(NOW + timedelta(seconds=seconds), NOW) == said
-
-
-def test_durations_are_told_as_people_do() -> None:
-    shown = [short_duration(ms) for ms in (None, 0, 12, 1500, 59_960, 200_000, 7_500_000)]
-
-    assert shown == ["-", "0 ms", "12 ms", "1.5 s", "1 min 0 s", "3 min 20 s", "2 h 5 min"]
-
-
 def test_a_line_for_people_is_local_and_says_why() -> None:
     line = readable(zone=UTC, is_colored=False)
 
@@ -130,7 +114,7 @@ def test_a_line_for_people_is_local_and_says_why() -> None:
     skipped = line(event(EventKind.SKIPPED, reason="misfire", missed_count=14))
 
     assert ended.startswith("08:04:05  ✗ backup  ")
-    assert " ".join(ended.split()[3:]) == "failed run 41 1.2 s exit code 3"
+    assert " ".join(ended.split()[3:]) == "failed run 41 1.2s exit code 3"
     assert "missed 14 times" in skipped
 
 
@@ -179,7 +163,7 @@ def test_a_long_check_of_stored_times_is_told_at_its_begin_and_end() -> None:
     ended = line(event(EventKind.TIMES_CHECKED, changed=12_345, took_s=5.7))
 
     assert begun.endswith("by the clock and the zones: 12 % so far")
-    assert ended.endswith("12,345 changed, in 5.7 s")
+    assert ended.endswith("12,345 changed, in 5.7s")
 
 
 def test_a_line_for_logs_begins_with_its_time() -> None:
@@ -239,7 +223,7 @@ def test_both_forms_of_a_log_have_the_keys_of_a_run_in_the_api(story: Story) -> 
     ("kind", "details", "level", "message"),
     [
         (EventKind.ENDED, {"status": "success", "duration_ms": 1200}, "info",
-         "backup: success, run 41, 1.2 s"),
+         "backup: success, run 41, 1.2s"),
         (EventKind.ENDED, {"status": "failed", "reason": "exit", "error_msg": "exit code 3"},
          "error", "backup: failed, run 41, exit code 3"),
         (EventKind.SKIPPED, {"reason": "misfire", "missed_count": 14}, "warning",

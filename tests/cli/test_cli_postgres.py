@@ -332,7 +332,7 @@ def test_status_shows_the_load_and_the_last_sign_of_each_machine(
     first, second = edgecron("status", "--json").json[0]["engines"]
 
     assert "pid 70 on web1" in said
-    assert "0 of 8 running, seen 30 s ago" in said
+    assert "0 of 8 running, seen 30s ago" in said
     assert (first["machine"], first["running"], first["state"]) == ("web1", 0, "running")
     assert second["seen_at"] is not None
     assert (first["polls_s"], second["polls_s"]) == (None, 5)

@@ -19,7 +19,7 @@ from tests.support.embedded import QUEUE, program, step_until_ended
 from tests.support.offering import let_vanish
 
 GONE = "the program 'plant' no longer declares it, so nothing runs it"
-SINCE = "the program 'plant' has not declared it since THEN (2 d ago), so nothing runs it"
+SINCE = "the program 'plant' has not declared it since THEN (2d ago), so nothing runs it"
 REMEDY = "remove it: edgecron rm sweep, or call scheduler.prune() in the program"
 ABSENT = "the program 'plant' is not running and will run it when it starts"
 

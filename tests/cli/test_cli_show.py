@@ -53,7 +53,7 @@ def test_the_next_time_is_told_with_its_trigger(story: Story, lines: Lines) -> N
 
     told = lines("job")
 
-    assert told["next"] == "2026-03-08 20:30:00  in 30 min  30 * * * *"
+    assert told["next"] == "2026-03-08 20:30:00  in 30m  30 * * * *"
     assert told["if due now"] == "would wait for an engine"
 
 
@@ -69,7 +69,7 @@ def test_a_moved_time_is_told_with_what_it_was(story: Story, lines: Lines) -> No
     story.add("job", "@hourly")
     story.client.reschedule("job", from_ms(START_MS + 600_000))
 
-    assert lines("job")["next"].endswith("in 10 min  @hourly  rescheduled from 21:00:00")
+    assert lines("job")["next"].endswith("in 10m  @hourly  rescheduled from 21:00:00")
 
 
 def test_each_reason_for_no_next_time_is_told(story: Story, lines: Lines) -> None:
@@ -100,7 +100,7 @@ def test_each_reason_for_no_next_time_is_told(story: Story, lines: Lines) -> Non
         ),
         "follows": (
             Idle.UPSTREAM,
-            "after first (next 21:00:00, in 58 min)",
+            "after first (next 21:00:00, in 58m)",
         ),
         "poll": (Idle.OWN_END, "none yet: every 1m after end of the active run"),
         "boot": (Idle.BOOT, "when the machine boots"),

@@ -189,7 +189,7 @@ def test_a_schedule_with_only_excluded_times_left_shows_no_next_run(story: Story
 
     [standing] = story.client.standings()
     words = next_words(standing, zone=UTC, now=now, is_clock_trusted=True)
-    assert next_words(before, zone=UTC, now=now, is_clock_trusted=True) == "22:00:00, in 2 h"
+    assert next_words(before, zone=UTC, now=now, is_clock_trusted=True) == "22:00:00, in 2h"
     assert words == "done: no more times within its windows"
     assert story.client.outlook("poll").idle is Idle.EXCLUDED
     assert story.client.outlook("poll").upcoming == ()

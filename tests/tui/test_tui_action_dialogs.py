@@ -25,7 +25,7 @@ def shown(seen: Seen) -> list[str]:
 
 # Keys, and what is written after them.
 QUESTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "pause": (("p",), "tomorrow 09:00", "in 18 h"),
+    "pause": (("p",), "tomorrow 09:00", "in 18h"),
     "move": (("m",), "in 20 parsecs", "✗ "),
     "remove": (("d",), "", "the history stays"),
     "remove-marked": (("asterisk", "d"), "", "to remove them"),

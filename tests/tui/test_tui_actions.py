@@ -110,7 +110,7 @@ def test_the_end_of_a_pause_is_said_back_in_words_while_it_is_written(
         await seen.press("enter")
         assert "Pause backup" in seen.text(), "what is not understood is not taken"
         await seen.write("h")
-        assert "→ until Fri 2026-11-20 11:00:00, in 2 h" in seen.text()
+        assert "→ until Fri 2026-11-20 11:00:00, in 2h" in seen.text()
         await seen.press("enter")
 
         assert seen.told().startswith("paused backup until 2026-11-20 11:00:00; next ")
@@ -140,7 +140,7 @@ def test_reschedule_moves_the_next_run(client: Client, clock: FakeClock) -> None
         await seen.press("m")
         assert "next 2026-11-21 02:00:00 UTC" in seen.text()
         await seen.write("in 20m")
-        assert "→ Fri 2026-11-20 09:20:00, in 20 min" in seen.text()
+        assert "→ Fri 2026-11-20 09:20:00, in 20m" in seen.text()
         await seen.press("enter")
 
         assert seen.told().startswith("rescheduled backup; next 2026-11-20 08:20:00 UTC")

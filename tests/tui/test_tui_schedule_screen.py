@@ -182,7 +182,7 @@ def test_a_schedule_that_is_removed_is_said_to_be_gone(scene: Scene) -> None:
 def test_why_nothing_is_to_come_is_said(scene: Scene) -> None:
     assert "none: its triggers have no more times" in text_of(scene, "switch-tariff")
     assert "when the machine boots" in text_of(scene, "warm-cache")
-    assert "after backup-home (next Nov 21 02:00, in 11 h)" in text_of(scene, "verify-backup")
+    assert "after backup-home (next Nov 21 02:00, in 11h 28m)" in text_of(scene, "verify-backup")
 
 
 def test_a_broken_schedule_says_what_is_wrong(scene: Scene) -> None:

@@ -71,7 +71,7 @@ def test_one_overdue_schedule_stands_for_all_that_wait_for_the_same_engine() -> 
     found = judge_overdue(first, None, None)
 
     assert health_words(found, now=NOW) == (
-        "s9 and 8 other schedules are overdue, due 9 h ago: no engine is running"
+        "s9 and 8 other schedules are overdue, due 9h ago: no engine is running"
     )
     assert advise(found, command=command) == ("start one: edgecron daemon",)
 

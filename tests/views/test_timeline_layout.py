@@ -31,7 +31,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 DAY_S = 86_400
-AT_58 = "12:58:00 to 12:59:00: run 7 has been running for 3 min 0 s"
+AT_58 = "12:58:00 to 12:59:00: run 7 has been running for 3m"
 # Twenty cells of one minute; now is the first instant of cell 10.
 AXIS = Axis(since_ms=to_ms(NOW - 10 * MINUTE), cell_ms=60_000, cells=20)
 
@@ -239,7 +239,7 @@ def test_the_run_of_a_cell_is_the_one_that_is_drawn_there() -> None:
         (
             lane(ran(-8, took=3)),
             3,
-            "12:53:00 to 12:54:00: run 7 at 12:52:00: success after 3 min 0 s",
+            "12:53:00 to 12:54:00: run 7 at 12:52:00: success after 3m",
         ),
         (
             lane(ran(-8, runs=5, failed=2, skipped=1)),
@@ -251,12 +251,12 @@ def test_the_run_of_a_cell_is_the_one_that_is_drawn_there() -> None:
         (
             lane(ran(-3, took=3, active=1, running=True), usual_ms=6 * 60_000),
             8,
-            f"{AT_58}, usually 6 min 0 s: ends about 13:03:00",
+            f"{AT_58}, usually 6m: ends about 13:03:00",
         ),
         (
             lane(ran(-3, took=3, active=1, running=True), usual_ms=60_000),
             8,
-            f"{AT_58}, longer than usual (1 min 0 s)",
+            f"{AT_58}, longer than usual (1m)",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Distances and durations as short words for columns."""
+"""Distances and durations as short words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from edgecron.views.times import column_duration, short_distance
+from edgecron.views.times import distance, short_duration
 
 NOW = datetime(2026, 11, 20, 13, 32, tzinfo=UTC)
 
@@ -29,16 +29,17 @@ NOW = datetime(2026, 11, 20, 13, 32, tzinfo=UTC)
     ],
 )
 def test_a_distance_has_at_most_two_units(seconds: float, words: str) -> None:
-    assert short_distance(NOW + timedelta(seconds=seconds), NOW) == words
+    assert distance(NOW + timedelta(seconds=seconds), NOW) == words
 
 
 def test_a_distance_is_held_if_the_clock_can_not_be_trusted() -> None:
-    assert short_distance(NOW, NOW, is_clock_trusted=False) == "held"
+    assert distance(NOW, NOW, is_clock_trusted=False) == "held"
 
 
 @pytest.mark.parametrize(
     ("duration_ms", "words"),
     [
+        (None, "-"),
         (0, "0ms"),
         (999, "999ms"),
         (1000, "1.0s"),
@@ -52,5 +53,5 @@ def test_a_distance_is_held_if_the_clock_can_not_be_trusted() -> None:
         (309_600_000, "3d 14h"),
     ],
 )
-def test_a_duration_has_at_most_two_units(duration_ms: int, words: str) -> None:
-    assert column_duration(duration_ms) == words
+def test_a_duration_has_at_most_two_units(duration_ms: int | None, words: str) -> None:
+    assert short_duration(duration_ms) == words
