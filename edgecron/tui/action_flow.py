@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from itertools import count
 from threading import Event
 from typing import Any, TypeVar
 
-from edgecron.base.errors import EdgecronError, InvalidInput, NotFound
+from edgecron.base.errors import EdgecronError, InvalidDuration, InvalidInput, NotFound
+from edgecron.base.units import parse_duration_ms
 from edgecron.base.value_texts import read_time
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
@@ -48,7 +49,8 @@ T = TypeVar("T")
 
 _STEPS = 100  # progress messages, at most
 _MOST_NAMED = 3
-_EXAMPLE = "in 2h, 18:00, tomorrow, monday 09:00, 2026-12-24"
+_EXAMPLE = "2h, 18:00, tomorrow, monday 09:00, 2026-12-24"
+_MOVE_EXAMPLE = "2h from now, +2h later than due, 18:00, tomorrow"
 _numbers = count(1)
 
 
@@ -136,8 +138,8 @@ class _Flow:
             self.app,
             await self._read(targets, partial(read_next_runs, zone=self.app.zone)),
         )
-        at = await self._answer(_reschedule_dialog(found, zone=app.zone, now=app.now))
-        self.act(lambda _: found.names, lambda actions, name: actions.reschedule(name, at=at))
+        to = await self._answer(_reschedule_dialog(found, zone=app.zone, now=app.now))
+        self.act(lambda _: found.names, lambda actions, name: actions.reschedule(name, to=to))
 
     async def cancel(self, targets: Targets) -> None:
         found = await self._read(targets, read_cancellation)
@@ -368,20 +370,33 @@ def _pause_dialog(names: Sequence[str], *, zone: tzinfo, now: _Now) -> Dialog[_P
     )
 
 
-def _reschedule_dialog(next_runs: NextRuns, *, zone: tzinfo, now: _Now) -> Dialog[datetime]:
-    """Ask for the new time of the next run."""
+def _reschedule_dialog(
+    next_runs: NextRuns, *, zone: tzinfo, now: _Now
+) -> Dialog[datetime | timedelta]:
+    """Ask for the new time of the next run, or for how much later it is to start."""
+    is_one = len(next_runs.names) == 1
 
-    def check(texts: tuple[str, ...], show: ShowCheck[datetime]) -> None:
-        show(_check_time(texts[0], zone=zone, now=now()) if texts[0] else CheckResult(""))
+    def check(texts: tuple[str, ...], show: ShowCheck[datetime | timedelta]) -> None:
+        text, delay = texts[0], _find_delay(texts[0])
+        if not text:
+            show(CheckResult(""))
+        elif delay is None or not text.startswith("+"):
+            show(_check_time(text, zone=zone, now=now()))
+        else:
+            words = [] if is_one else [f"each {text[1:]} later"]
+            if next_runs.first is not None:
+                time = spoken_time(next_runs.first + delay, zone=zone, now=now())
+                words.append(time if is_one else f"the first {time}")
+            show(CheckResult(", ".join(words), delay))
 
-    if len(next_runs.names) == 1:
+    if is_one:
         what = "Only this run moves. The run after it follows the trigger."
     else:
         what = "Only the next run of each moves, not a later one that a filter found."
     return Lines(
         f"Move the next run of {names_words(next_runs.names)}",
         [*filter(None, [next_runs.words]), what],
-        fields=[Field("to", example=_EXAMPLE)],
+        fields=[Field("to", example=_MOVE_EXAMPLE)],
         check=check,
         yes="move",
     )
@@ -488,8 +503,18 @@ def _backfill_dialog(
 
 
 def _check_time(text: str, *, zone: tzinfo, now: datetime) -> CheckResult[datetime]:
+    if _find_delay(text) is not None:
+        text = f"in {text.removeprefix('+')}"
     try:
         instant = read_time(text, what="time", timezone="local", now=now)
     except InvalidInput as error:
         return CheckResult(error_words(error))
     return CheckResult(spoken_time(instant, zone=zone, now=now), instant)
+
+
+def _find_delay(text: str) -> timedelta | None:
+    """Read `2h` or `+2h`; None for any other text."""
+    try:
+        return timedelta(milliseconds=parse_duration_ms(text.removeprefix("+")))
+    except InvalidDuration:
+        return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TypedDict, TypeVar
 
 from edgecron.base.errors import (
@@ -118,10 +118,14 @@ def _active_runs_of(client: Client, targets: Targets) -> tuple[Execution, ...]:
 
 
 class NextRuns(NamedTuple):
-    """Schedules whose next run is to be moved; `words` say which ones and when they are due."""
+    """Schedules whose next run is to be moved; `words` say which ones and when they are due.
+
+    `first` is the soonest of these runs, if it was read.
+    """
 
     names: tuple[str, ...]
     words: str
+    first: datetime | None = None
 
 
 class Removal(NamedTuple):
@@ -159,17 +163,17 @@ def listed_words(names: Sequence[str]) -> str:
 def read_next_runs(client: Client, targets: Targets, *, zone: tzinfo) -> NextRuns:
     """Read what is to be moved."""
     names = names_of(client, targets)
+    if len(names) > _MOST_READ:
+        return NextRuns(names, listed_words(names))
     if len(names) != 1:
-        is_few = len(names) <= _MOST_READ
-        words = _by_next_run(client, names, zone=zone) if is_few else listed_words(names)
-        return NextRuns(names, words)
+        return _by_next_run(client, names, zone=zone)
     schedule = client.schedule(names[0])
     is_trusted = client.is_clock_trusted()
     when = next_sentence(schedule, zone=zone, now=client.now(), is_clock_trusted=is_trusted)
-    return NextRuns(names, when)
+    return NextRuns(names, when, schedule.next_run_at)
 
 
-def _by_next_run(client: Client, names: Sequence[str], *, zone: tzinfo) -> str:
+def _by_next_run(client: Client, names: tuple[str, ...], *, zone: tzinfo) -> NextRuns:
     """List schedules by their next runs, soonest first; a removed schedule has none."""
     never = datetime.max.replace(tzinfo=UTC)
     due = dict.fromkeys(sorted(names), never)
@@ -183,7 +187,12 @@ def _by_next_run(client: Client, names: Sequence[str], *, zone: tzinfo) -> str:
         listed.setdefault(time, []).append(name)
     words = "; ".join(", ".join(at_once) + time for time, at_once in listed.items())
     more = len(ordered) - _MOST_LISTED
-    return f"{words} and {more} more" if more > 0 else words
+    first = min(due.values(), default=never)
+    return NextRuns(
+        names,
+        f"{words} and {more} more" if more > 0 else words,
+        None if first == never else first,
+    )
 
 
 def read_removal(client: Client, targets: Targets) -> Removal:
@@ -296,10 +305,12 @@ class Actions:
         resumed = self._noted(self._client.resume(name))
         return resumed_words(resumed, was_held=True, **self._here)
 
-    def reschedule(self, name: str, *, at: datetime) -> str:
-        """Move the next run of a schedule to an instant."""
+    def reschedule(self, name: str, *, to: datetime | timedelta) -> str:
+        """Move the next run of a schedule to an instant, or later by a duration."""
         before = self._client.schedule(name)
-        moved = self._noted(self._client.reschedule(name, at))
+        if isinstance(to, timedelta):
+            to += before.next_run_at or self._client.now()
+        moved = self._noted(self._client.reschedule(name, to))
         words = rescheduled_words(before, moved, **self._here)
         closed = closed_words(moved, zone=self._zone)
         return words if closed is None else f"{words}; {closed}"

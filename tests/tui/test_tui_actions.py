@@ -150,6 +150,39 @@ def test_reschedule_moves_the_next_run(client: Client, clock: FakeClock) -> None
     assert client.schedule("backup").next_run_at == datetime(2026, 11, 20, 8, 20, tzinfo=UTC)
 
 
+def test_a_bare_duration_counts_from_now(client: Client, clock: FakeClock) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("m")
+        await seen.write("20m")
+        assert "→ Fri 2026-11-20 09:20:00, in 20m" in seen.text()
+        await seen.press("escape", "p")
+        await seen.write("+2h")
+        assert "→ until Fri 2026-11-20 11:00:00, in 2h" in seen.text()
+        await seen.press("enter")
+
+    watch(story, client.path, clock)
+
+    assert client.schedule("backup").paused_until == datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
+
+
+def test_several_runs_are_moved_by_a_duration_each_from_its_own_time(
+    client: Client, clock: FakeClock
+) -> None:
+    client.add(make_spec("tidy", "0 * * * *"))
+
+    async def story(seen: Seen) -> None:
+        await seen.press("asterisk", "m")
+        await seen.write("+1d3h")
+        assert "each 1d3h later, the first Sat 2026-11-21 13:00:00, in 1d 4h" in seen.text()
+        await seen.press("enter")
+        assert "moved the next run of 4 schedules" in seen.told()
+
+    watch(story, client.path, clock)
+
+    assert client.schedule("tidy").next_run_at == datetime(2026, 11, 21, 12, tzinfo=UTC)
+    assert client.schedule("backup").next_run_at == datetime(2026, 11, 22, 5, tzinfo=UTC)
+
+
 def test_before_several_runs_are_moved_each_is_shown_with_its_time_soonest_first(
     client: Client, clock: FakeClock
 ) -> None:
