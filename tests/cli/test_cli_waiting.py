@@ -153,7 +153,7 @@ def test_history_shows_when_an_attempt_that_waits_is_due(
     assert code == 0
     assert retry.plan_at == first.plan_at
     waiting, ended = out.decode().splitlines()[1:]
-    assert re.search(r" attempt 2, due in \d+ (min|h)$", waiting)
+    assert re.search(r" attempt 2, due in \d+(m|h)( \d+m)?$", waiting)
     assert near_time(retry.due_at, zone=load_zone("local"), now=place.client.now()) in waiting
     assert "due" not in ended
 

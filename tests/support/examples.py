@@ -52,7 +52,7 @@ _INSTANT = re.compile(
     r"\b((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?Z?"
     r"( [+-]\d{4}\b)?|\b\d\d:\d\d:\d\d\b|\b[A-Z][a-z][a-z] \d\d \d\d:\d\d\b"
 )
-_SPAN = re.compile(r"\b\d+(\.\d+)? (ms|s|min|h|d)( ago)?\b|\bnow\b")
+_SPAN = re.compile(r"\b\d+(\.\d+)?(ms|s|m|h|d)( \d+[smh])?( ago)?\b|\bnow\b")
 _ASKED_FOR = re.compile(r"^(run \d+ of \S+: )running$")  # an engine was that quick
 _FOR_SHELLS = set("$`*?[]~{}()<>|&;!\\\n'\"")
 _SPACES = re.compile(r" {2,}")

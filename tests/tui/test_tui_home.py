@@ -194,7 +194,7 @@ def test_no_distance_is_promised_by_a_clock_that_can_not_be_trusted(scene: Scene
     look_at(scene, story, size=(160, 48))
 
     for text in seen_texts:
-        assert re.findall(r"\bin \d+ (?:s|min|h|d)\b", text) == []
+        assert re.findall(r"\bin \d+[smhd]\b", text) == []
     assert "held" in seen_texts[0]
     assert "held" in seen_texts[1]
 
