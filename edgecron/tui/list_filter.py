@@ -186,12 +186,11 @@ class FilterLine(Horizontal):
 
     def _apply(self, text: str) -> None:
         # Loaded when needed: the first paint needs neither filters nor times.
-        from edgecron.base.value_texts import parse_when
+        from edgecron.base.value_texts import read_past
         from edgecron.model.filters import parse_filter
 
         def read_time(words: str) -> datetime:
-            now = self.app.now()
-            return parse_when(words, timezone="local", now=now, is_past=True)
+            return read_past(words, what="time", now=self.app.now())
 
         if self._timer is not None:
             self._timer.stop()

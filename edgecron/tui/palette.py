@@ -332,7 +332,7 @@ _FILTERS = (
     ("command:restic", "by a part of the command"),
     ("due:03", "by hour, within 7 days; due:22-05, due:9-17"),
     ("took:>5m", "runs by duration; took:<1s"),
-    ("since: until:", "runs by time: since:yesterday until:09:00"),
+    ("since: until:", "runs by time: since:2h, since:yesterday until:09:00"),
     ("cause: reason:", "why a run exists, and why it did not succeed"),
     ("!status:success", "everything else; with several terms, all must match"),
 )

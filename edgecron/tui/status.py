@@ -369,6 +369,7 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
         ("back", "back"),
         ("filter", "search"),
         ("follow", "follow"),
+        ("cancel", "cancel"),
         ("wrap", "wrap"),
         ("copy", "copy"),
         ("save", "save"),
@@ -376,7 +377,6 @@ _PLACES: dict[str, tuple[tuple[str, str], ...]] = {
         ("timestamps", "times"),
         ("pager", "pager"),
         ("run", "run again"),
-        ("cancel", "cancel"),
         ("edit", "edit"),
     ),
 }

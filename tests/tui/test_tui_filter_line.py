@@ -352,10 +352,11 @@ def test_a_capital_i_turns_the_order_around(client: Client, clock: FakeClock) ->
     watch(story, client.path, clock, size=(80, 24))
 
 
-def test_runs_are_filtered_by_command_duration_and_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("since", ["yesterday", "1d"])
+def test_runs_are_filtered_by_command_duration_and_time(tmp_path: Path, since: str) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("3")
-        await filtered(seen, "took:>3m since:yesterday command:restic")
+        await filtered(seen, f"took:>3m since:{since} command:restic")
         shown = takewhile(lambda line: not line.startswith(" / "), seen.lines()[2:])
         lines = [line for line in shown if line.strip()]
         assert lines
