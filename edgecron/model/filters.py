@@ -43,7 +43,7 @@ _OF_FIRES = (_NAME, _COMMAND, _DUE)
 _OF_RUNS = ("status", _NAME, _COMMAND, _TOOK, _SINCE, _UNTIL, "cause", "reason")
 _EXAMPLES = {
     _TOOK: "such as took:>5m or took:<10s",
-    _SINCE: 'such as since:yesterday or since:2h',
+    _SINCE: "such as since:yesterday or since:2h",
     _UNTIL: "such as until:09:00",
     _DUE: 'such as due:03, due:22-05 or due:"03:00-04:30 MON-FRI"',
     _COMMAND: "write a part of a command",

@@ -10,8 +10,7 @@ from itertools import count
 from threading import Event
 from typing import Any, TypeVar
 
-from edgecron.base.errors import EdgecronError, InvalidDuration, InvalidInput, NotFound
-from edgecron.base.units import parse_duration_ms
+from edgecron.base.errors import EdgecronError, InvalidInput, NotFound
 from edgecron.base.value_texts import read_time
 from edgecron.base.values import NamedTuple
 from edgecron.client.protocol import Client
@@ -38,12 +37,21 @@ from edgecron.tui.actions import (
     report_words,
 )
 from edgecron.tui.database_app import Made
-from edgecron.tui.dialogs import CheckResult, ConfirmDialog, Dialog, Field, Lines, ShowCheck
+from edgecron.tui.dialogs import (
+    CheckResult,
+    ConfirmDialog,
+    Dialog,
+    Field,
+    Lines,
+    ShowCheck,
+    check_move,
+    check_time,
+)
 from edgecron.tui.list_rows import Targets
 from edgecron.tui.queries import QueryScreen
 from edgecron.views.changes import left_lines
 from edgecron.views.phrases import count_words, error_words, named_words
-from edgecron.views.times import local_time, spoken_time
+from edgecron.views.times import local_time
 
 T = TypeVar("T")
 
@@ -355,11 +363,8 @@ def _pause_dialog(names: Sequence[str], *, zone: tzinfo, now: _Now) -> Dialog[_P
         if not texts[0]:
             show(CheckResult("until you resume it", _PauseEnd(None)))
             return
-        found = _check_time(texts[0], zone=zone, now=now())
-        if found.value is None:
-            show(CheckResult(found.words))
-        else:
-            show(CheckResult(f"until {found.words}", _PauseEnd(found.value)))
+        words, end = check_time(texts[0], zone=zone, now=now())
+        show(CheckResult(f"until {words}", _PauseEnd(end)) if end else CheckResult(words))
 
     return Lines(
         f"Pause {names_words(names)}",
@@ -377,17 +382,7 @@ def _reschedule_dialog(
     is_one = len(next_runs.names) == 1
 
     def check(texts: tuple[str, ...], show: ShowCheck[datetime | timedelta]) -> None:
-        text, delay = texts[0], _find_delay(texts[0])
-        if not text:
-            show(CheckResult(""))
-        elif delay is None or not text.startswith("+"):
-            show(_check_time(text, zone=zone, now=now()))
-        else:
-            words = [] if is_one else [f"each {text[1:]} later"]
-            if next_runs.first is not None:
-                time = spoken_time(next_runs.first + delay, zone=zone, now=now())
-                words.append(time if is_one else f"the first {time}")
-            show(CheckResult(", ".join(words), delay))
+        show(check_move(texts[0], next_runs.first, is_one=is_one, zone=zone, now=now()))
 
     if is_one:
         what = "Only this run moves. The run after it follows the trigger."
@@ -500,21 +495,3 @@ def _backfill_dialog(
         check=check,
         yes="queue runs",
     )
-
-
-def _check_time(text: str, *, zone: tzinfo, now: datetime) -> CheckResult[datetime]:
-    if _find_delay(text) is not None:
-        text = f"in {text.removeprefix('+')}"
-    try:
-        instant = read_time(text, what="time", timezone="local", now=now)
-    except InvalidInput as error:
-        return CheckResult(error_words(error))
-    return CheckResult(spoken_time(instant, zone=zone, now=now), instant)
-
-
-def _find_delay(text: str) -> timedelta | None:
-    """Read `2h` or `+2h`; None for any other text."""
-    try:
-        return timedelta(milliseconds=parse_duration_ms(text.removeprefix("+")))
-    except InvalidDuration:
-        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from itertools import pairwise
 from typing import ClassVar, Generic, NamedTuple, TypeVar
@@ -14,11 +15,15 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen, ScreenResultType
 
+from edgecron.base.errors import InvalidDuration, InvalidInput
 from edgecron.base.safetext import clean
+from edgecron.base.units import parse_duration_ms
+from edgecron.base.value_texts import read_time
 from edgecron.tui.early_keys import TypedAheadApp
 from edgecron.tui.keys import bindings
 from edgecron.tui.text_line import Facts, LineInput, Row, ScrolledLines, Span, TextLine
-from edgecron.views.phrases import PROBLEM, fit, folded
+from edgecron.views.phrases import PROBLEM, error_words, fit, folded
+from edgecron.views.times import spoken_time
 
 _WIDTH = 64  # columns of the text
 _MOST_LINES = 12  # of explaining words
@@ -313,3 +318,38 @@ class FactsDetail(Overlay[None]):
 
     def action_open(self) -> None:
         self.action_leave()
+
+
+def check_time(text: str, *, zone: tzinfo, now: datetime) -> CheckResult[datetime]:
+    """Read a time, or a duration from now, and say which instant it is."""
+    if _find_duration(text) is not None:
+        text = f"in {text.removeprefix('+')}"
+    try:
+        instant = read_time(text, what="time", timezone="local", now=now)
+    except InvalidInput as error:
+        return CheckResult(error_words(error))
+    return CheckResult(spoken_time(instant, zone=zone, now=now), instant)
+
+
+def check_move(
+    text: str, first: datetime | None, *, is_one: bool, zone: tzinfo, now: datetime
+) -> CheckResult[datetime | timedelta]:
+    """Read where runs move: to a time, or with `+2h` later than each is due; `first` is soonest."""
+    if not text:
+        return CheckResult("")
+    delay = _find_duration(text) if text.startswith("+") else None
+    if delay is None:
+        return CheckResult(*check_time(text, zone=zone, now=now))
+    words = [] if is_one else [f"each {text[1:]} later"]
+    if first is not None:
+        time = spoken_time(first + delay, zone=zone, now=now)
+        words.append(time if is_one else f"the first {time}")
+    return CheckResult(", ".join(words), delay)
+
+
+def _find_duration(text: str) -> timedelta | None:
+    """Read `2h` or `+2h`; None for any other text."""
+    try:
+        return timedelta(milliseconds=parse_duration_ms(text.removeprefix("+")))
+    except InvalidDuration:
+        return None
