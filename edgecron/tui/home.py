@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -40,7 +41,7 @@ from edgecron.tui.upcoming import UpcomingBar, WeekView
 _ENGINES_S = 10.0  # an engine that died commits nothing, so engines are polled
 _LONGEST_S = 60.0
 _BLANK_S = 0.25  # at most, before there are lines to draw
-_PAUSE_S = 0.08  # after the cursor stopped, before details of its line are read
+_PAUSE_S = 0.12  # after the cursor stopped, before details of its line are read
 _BESIDE_LANES = 7  # rows: signs, axis, legend, first sign in words, filter and its problem
 _NARROW = 50  # columns; below, the tabs replace the name of the program
 # The columns of each list, and what an empty one says.
@@ -65,6 +66,7 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (30, "-tall")]
         self._paced: ThrottledQuery[Overview] = ThrottledQuery(self, "overview")
         self._timer: Timer | None = None
+        self._tick_at_ms = inf  # when it ends
         self._detail_timer: Timer | None = None
         self._is_begun = asyncio.Event()  # Are there lines, or why there are none?
         self._has_lists = False  # all of them, not only the first one
@@ -172,7 +174,8 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         self.filter_line_of(name).found()
         if view.has_focus:
             self._show_detail()
-        self._tick()
+        if view.region:
+            self._tick_within(view.pace_s)
 
     def _more(self, view: LineView) -> str:
         """Return the sign that a list has more lines than were read."""
@@ -214,19 +217,23 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
 
     def _tick(self) -> None:
         """Redraw distances, and again when their words change."""
-        pace_s = _LONGEST_S
         self.query_one(StatusLine).draw()
-        for view in self.query(LineView):
-            if view.region:
-                pace_s = min(pace_s, view.tick())
+        paces = [view.tick() for view in self.query(LineView) if view.region]
         if self.upcoming.is_outdated:
             self.upcoming.read()
         for week in self.query(WeekView):
             if week.is_outdated:
                 week.read()
-        if self._timer is not None:
-            self._timer.stop()
-        self._timer = self.set_timer(pace_s, self._tick)
+        self._tick_at_ms = inf
+        self._tick_within(min(paces, default=_LONGEST_S))
+
+    def _tick_within(self, pace_s: float) -> None:
+        """Redraw distances after so many seconds, or sooner."""
+        at_ms = self.app.clock.monotonic_ms() + pace_s * 1000
+        if at_ms < self._tick_at_ms:
+            if self._timer is not None:
+                self._timer.stop()
+            self._timer, self._tick_at_ms = self.set_timer(pace_s, self._tick), at_ms
 
     def _check_sizes(self, _: object) -> None:
         for part in self.query_one("#panes").query(StyledWidget):

@@ -67,7 +67,6 @@ class TimelineSource(ScheduleSource):
         self.span_s = timeline.DEFAULT_SPAN_S
         self._around_ms: int | None = None  # the time in the place of the current one; None: now
         self._cells = 0
-        self._visible = range(0)
         self.zone = screen.app.zone
         self._lanes_query: ThrottledQuery[list[Lane]] = ThrottledQuery(screen, "lanes")
         self._asked: timeline.Axis | None = None
@@ -132,7 +131,6 @@ class TimelineSource(ScheduleSource):
 
     def want(self, first: int, last: int) -> None:
         super().want(first, last)
-        self._visible = range(first, last)
         self._read_missing()
 
     def _take(self, lines: list[ScheduleLine]) -> None:
@@ -307,7 +305,7 @@ class TimelineView(LineView):
         key = self._key
         self.source.chosen = None if cell is None or key is None else (key, cell)
         self.refresh()
-        self.post_message(self.Moved(self))
+        self._tell(self.Moved(self))
 
     def clear_chosen(self) -> bool:
         """Leave the cells; return whether one was chosen."""

@@ -17,7 +17,7 @@ from edgecron.base.safetext import clean
 from edgecron.tui.database_app import DatabaseApp
 from edgecron.tui.keys import actions_of, bindings, mark_spans
 from edgecron.tui.list_view import LineView
-from edgecron.tui.text_line import LineInput, Span, TextLine
+from edgecron.tui.text_line import KeptLines, LineInput, Span, TextLine
 from edgecron.views.phrases import PROBLEM, WARNING, display_width, error_words, folded
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _SIGN, _LEAST_INPUT = 3, 12  # columns
 _MOST_LINES = 3  # of a problem
 
 
-class ListPane(Vertical):
+class ListPane(KeptLines, Vertical):
     """A list of the first screen above its filter line, with what stands beside both."""
 
     def __init__(

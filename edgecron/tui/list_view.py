@@ -15,6 +15,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from edgecron.base.values import NamedTuple
 from edgecron.tui.keys import bindings
 from edgecron.tui.list_rows import GAP, Column, Line, SortedSource, Source, share_out
 from edgecron.tui.text_line import Span, StyledWidget, first_of, last_of, pace_of
@@ -44,6 +45,22 @@ class _Drawn(Strip):
     def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
         at = list(cuts)
         return [self] if at == [self.cell_length] else super().divide(at)
+
+
+class _Mix(NamedTuple):
+    """How a span is drawn on a line; whether a gap behind it can be drawn likewise."""
+
+    style: Style
+    takes_gaps: bool
+
+
+def _add_gap(parts: list[tuple[str, _Mix]], columns: int, plain: _Mix) -> None:
+    if columns > 0:
+        text, mix = parts[-1]
+        if mix.takes_gaps:
+            parts[-1] = (text + " " * columns, mix)
+        else:
+            parts.append((" " * columns, plain))
 
 
 class LineView(StyledWidget, ScrollView, can_focus=True):
@@ -117,8 +134,14 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._is_left = False  # did another key come before they were: it can move the focus
         self._drawn: dict[int, Line | str | None] = {}  # by line of the screen
         self._drawn_at = 0  # the line of the screen where the cursor was drawn
-        self._base = Style.null()
+        self._base, self._width = Style.null(), 0  # of a line without a cursor
+        self._mixes: dict[tuple[Style, str], dict[str, _Mix]] = {}  # by base and `on`, by name
         self._shown: dict[int, Strip] = {}  # by line of the screen, the heading included
+
+    def _tell(self, message: LineView.Moved) -> None:
+        """Send a message to the screen, not first to each widget around the list."""
+        if self.is_attached:
+            self.screen.post_message(message)
 
     # Showing lines.
 
@@ -136,7 +159,8 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         """Show what the source has now."""
         self._is_known = True
         count, before = self.source.count, (self.cursor, self.scroll_offset.y)
-        if self._key is not None and self.cursor > 0:
+        line = self.current() if self.cursor < count else None
+        if self._key is not None and self.cursor > 0 and (line is None or line.key != self._key):
             found = self.source.index_of(self._key)
             if found is not None and found != self.cursor:
                 # Keep its place on the screen, too.
@@ -179,7 +203,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         key = None if line is None else line.key
         if key != self._key:
             self._key = key
-            self.post_message(self.Moved(self))
+            self._tell(self.Moved(self))
         self._drawn_at = self.cursor - self.scroll_offset.y
 
     def _want(self) -> None:
@@ -189,7 +213,10 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     @property
     def widths(self) -> list[int]:
         """The width of each column; 0 if it is hidden."""
-        room = self.scrollable_content_region.width - 2 * _MARGIN
+        return self._shares_of(self.scrollable_content_region.width)
+
+    def _shares_of(self, width: int) -> list[int]:
+        room = width - 2 * _MARGIN
         if room != self._shares[0]:
             self._shares = room, share_out(self.columns, max(1, room))
         return self._shares[1]
@@ -216,9 +243,13 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     def tick(self) -> float:
         """Redraw lines whose distances changed; return the seconds until the next change."""
         self._redraw()
+        return self.pace_s
+
+    @property
+    def pace_s(self) -> float:
+        """How many seconds the distances of the visible lines stay the same, at least."""
         first = self.scroll_offset.y
-        nearest_s = self.source.nearest_s(first, first + self.page)
-        return pace_of(nearest_s)
+        return pace_of(self.source.nearest_s(first, first + self.page))
 
     def _redraw(self) -> None:
         """Draw the visible lines that changed since they were drawn."""
@@ -235,19 +266,17 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
+        self._mixes.clear()
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         # Keep lines that were drawn. When the list scrolls, Textual would draw each line again, and
         # Python would have to collect what this leaves behind.
-        self._base, background = self.rich_style, self.background_colors[1]
+        self._base, self._width = self.rich_style, self.scrollable_content_region.width
         for y in crop.line_range:
             if y not in self._shown:
                 self._shown[y] = self.render_line(y)
-        strips = [self._shown[y].crop(*crop.column_span) for y in crop.line_range]
-        for each in self.app.get_line_filters():
-            strips = [strip.apply_filter(each, background) for strip in strips]
-        return strips
+        return [self._shown[y].crop(*crop.column_span) for y in crop.line_range]
 
     def _set_dirty(self, *regions: Region) -> None:
         super()._set_dirty(*regions)
@@ -255,51 +284,71 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             self._shown.pop(y, None)
 
     def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
         base = self._base
         if y == 0:
-            return self._heading(width, base)
+            return self._row(" ", self.titles(), base + self.theme_style("heading"))
         index = self.scroll_offset.y + y - 1
         line = self._drawn[y - 1] = self._at(index)
         if isinstance(line, str):
-            style = base + self.theme_style("dim")
-            return _Drawn([Segment(fit(f" {line}", width), style)], width)
+            return self._words(line, base)
         on = "" if line is None else line.style
         if index == self.cursor:
             on = "cursor" if self.has_focus or not self.can_focus else "cursor-blurred"
         base = base + self.theme_style(on)
         if line is None:
-            style = base + self.theme_style("dim", on=on)
-            return _Drawn([Segment(fit(" …", width), style)], width)
+            return self._words("…", base, on=on)
         is_marked = line.key in self.marked
         if is_marked:
             base = base + self.theme_style("marked")
-        sign = Segment("▌" if is_marked else " ", base + self.theme_style("accent", on=on))
-        segments = [sign, *self._segments(line.cells, base, on=on)]
-        return _Drawn(Strip(segments).adjust_cell_length(width, base), width)
+        return self._row("▌" if is_marked else " ", line.cells, base, on=on)
 
-    def _segments(
-        self, cells: Sequence[tuple[Span, ...]], base: Style, *, on: str = ""
-    ) -> list[Segment]:
-        segments: list[Segment] = []
-        for at, (cell, room) in enumerate(zip(cells, self.widths, strict=True)):
+    def _words(self, words: str, base: Style, *, on: str = "") -> Strip:
+        text = fit(f" {words}", self._width)
+        return _Drawn([Segment(text, self._mix(base, "dim", on).style)], self._width)
+
+    def _row(
+        self, sign: str, cells: Sequence[Sequence[Span]], base: Style, *, on: str = ""
+    ) -> Strip:
+        """Draw a sign and cells, each in its column.
+
+        Each segment costs time: a gap joins the text before it if nobody can see that.
+        """
+        width, begin, end = self._width, _MARGIN, _MARGIN  # of the column; where text has ended
+        mixes = self._mixes.setdefault((base, on), {})
+        plain = self._mix(base, "", on)
+        parts = [(sign, self._mix(base, "accent", on))]
+        for cell, room, column in zip(cells, self._shares_of(width), self.columns, strict=True):
             if not room:
                 continue
-            if segments:
-                segments.append(Segment(" " * GAP, base))
-            segments += self._fitted(cell, room, base, column=self.columns[at], on=on)
-        return segments
+            used = sum(display_width(text) for text, _ in cell)
+            if used > room:
+                cell = last_of(cell, room) if column.keeps_end else first_of(cell, room)
+                used = room
+            at = begin + room - used if column.is_right else begin
+            begin += room + GAP
+            if not used:
+                continue
+            _add_gap(parts, at - end, plain)
+            for text, name in cell:
+                parts.append((text, mixes.get(name) or self._mix(base, name, on)))
+            end = at + used
+        _add_gap(parts, width - end, plain)
+        segments = [Segment(text, mix.style) for text, mix in parts]
+        return _Drawn(segments, max(width, end)).crop(0, width)
 
-    def _fitted(
-        self, cell: Sequence[Span], room: int, base: Style, *, column: Column, on: str
-    ) -> list[Segment]:
-        used = sum(display_width(text) for text, _ in cell)
-        if used > room:
-            cell = last_of(cell, room) if column.keeps_end else first_of(cell, room)
-            used = room
-        blank = Segment(" " * (room - used), base)
-        spans = [Segment(text, base + self.theme_style(style, on=on)) for text, style in cell]
-        return [blank, *spans] if column.is_right else [*spans, blank]
+    def _mix(self, base: Style, name: str, on: str) -> _Mix:
+        """Return the style of a span as the terminal gets it."""
+        mixes = self._mixes.setdefault((base, on), {})
+        if name not in mixes:
+            style = base + self.theme_style(name, on=on)
+            takes_gaps = style.bgcolor == base.bgcolor and not (
+                style.reverse or style.underline or style.strike
+            )
+            for each in self.app.get_line_filters():
+                [(_, shown, _)] = each.apply([Segment(" ", style)], self.background_colors[1])
+                style = shown or style
+            mixes[name] = _Mix(style, takes_gaps)
+        return mixes[name]
 
     def show_order(self) -> None:
         """Show by which column the lines are in order: the first one that has this order."""
@@ -320,11 +369,6 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
                 title = f"{title} {arrow}".strip() if len(title) < room else title[:room] + arrow
             found.append(((title, ""),))
         return found
-
-    def _heading(self, width: int, base: Style) -> Strip:
-        style = base + self.theme_style("heading")
-        segments = [Segment(" ", style), *self._segments(self.titles(), style)]
-        return _Drawn(Strip(segments).adjust_cell_length(width, style), width)
 
     # Moving the cursor, and marking.
 
@@ -414,7 +458,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     def action_open(self) -> None:
         if self.current() is not None:
-            self.post_message(self.Opened(self))
+            self._tell(self.Opened(self))
 
     def action_mark(self) -> None:
         self._range = None
@@ -427,7 +471,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         """Mark exactly these lines."""
         self.marked = set(keys)
         self.refresh()
-        self.post_message(self.Marked(self))
+        self._tell(self.Marked(self))
 
     def clear_marks(self) -> bool:
         """Remove all marks; return whether there were any."""
@@ -487,5 +531,5 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         for column, width in enumerate(self.widths):
             end += width + (GAP if width else 0)
             if width and x < end:
-                self.post_message(self.Headed(self, column))
+                self._tell(self.Headed(self, column))
                 return

@@ -14,7 +14,7 @@ from edgecron.base.safetext import clean
 from edgecron.base.values import NamedTuple
 from edgecron.model.choices import ACTIVE, Status
 from edgecron.tui.queries import QueryScreen
-from edgecron.tui.text_line import Span, TextLine
+from edgecron.tui.text_line import KeptLines, Span, TextLine
 from edgecron.tui.themes import STATUS_GLYPHS
 from edgecron.views.phrases import failure_words, status_words, took_ms
 from edgecron.views.run_words import no_output_words
@@ -93,7 +93,7 @@ def _last_of(pieces: Sequence[Piece]) -> list[Piece]:
     return kept[::-1]
 
 
-class OutputTail(Vertical):
+class OutputTail(KeptLines, Vertical):
     """Show the run of a line and the end of its output, until another line is selected."""
 
     DEFAULT_CSS = """

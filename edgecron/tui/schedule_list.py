@@ -6,6 +6,7 @@ import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
+from functools import lru_cache
 from itertools import groupby
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
 
     _Found = tuple[array[int], list[ScheduleLine]]
 
-_BESIDE = 40  # lines read beside the visible ones
-_NEAR = 12  # a missing line this near to the visible ones is read
+_AHEAD = 2  # screens of lines that are read before and after the visible ones
 _MOST_KEPT = 1000
 _SPARKS = 20
 _NEVER_BUSY = (ScheduleState.BROKEN, ScheduleState.VANISHED)  # even with queued runs
@@ -86,7 +86,8 @@ class ScheduleSource(DatabaseSource["_Found"]):
         self.keys: array[int] = array("q")
         self._lines: dict[int, ScheduleLine] = {}
         self._first = screen.app.size.height  # lines read at first
-        self._seen = range(self._first)
+        self._visible = range(self._first)
+        self._is_looking_ahead = False
         self._is_begun = False
         self._own_zone = ""  # of this machine, when lines were read
         self.sort = SortBy.NAME
@@ -126,11 +127,12 @@ class ScheduleSource(DatabaseSource["_Found"]):
             self._screen.call_after_refresh(self.read)  # The first lines are drawn first.
 
     def _read_order(self) -> None:
-        sort, is_descending, wanted, seen = self.sort, self.is_descending, self.filter, self._seen
+        sort, is_descending, wanted = self.sort, self.is_descending, self.filter
+        near = self._around(1)
 
         def find(client: Client) -> _Found:
             order = client.schedule_order(sort, is_descending=is_descending, matches=wanted)
-            ids = list(order[seen.start : seen.stop])
+            ids = list(order[near.start : near.stop])
             return order, client.schedule_lines(ids) if ids else []
 
         def show(found: _Found) -> None:
@@ -169,25 +171,51 @@ class ScheduleSource(DatabaseSource["_Found"]):
         return min((abs((instant - now).total_seconds()) for instant in times), default=inf)
 
     def want(self, first: int, last: int) -> None:
-        self._seen = range(max(0, first - _BESIDE), last + _BESIDE)
-        near = range(max(0, first - _NEAR), last + _NEAR)
-        # Read many lines at once, not one with each move of the cursor.
-        if any(key not in self._lines for key in self._slice(near)):
-            missing = [key for key in self._slice(self._seen) if key not in self._lines]
+        self._visible = range(first, last)
+        if missing := self._missing(self._visible):
             self._screen.ask(
                 "schedule lines", lambda client: client.schedule_lines(missing), self._take
             )
+        elif not self._is_looking_ahead and self._missing(self._around(1)):
+            # Drawing comes first: the reading takes its processor time.
+            self._is_looking_ahead = self._screen.call_after_refresh(self._look_ahead)
+
+    def _look_ahead(self) -> None:
+        """Read lines that the user can reach with the next keys."""
+        self._is_looking_ahead = False
+        if missing := self._missing(self._around(_AHEAD)):
+            self._screen.ask(
+                "schedule lines", lambda client: client.schedule_lines(missing), self._take_ahead
+            )
+
+    def _take_ahead(self, lines: list[ScheduleLine]) -> None:
+        awaited = self._missing(self._visible)
+        self._keep(lines)
+        if any(key in self._lines for key in awaited):
+            self._changed()
+
+    def _around(self, screens: int) -> range:
+        """The visible lines, and those of so many screens before and after them."""
+        first, last = self._visible.start, self._visible.stop
+        beside = screens * (last - first)
+        return range(max(0, first - beside), last + beside)
+
+    def _missing(self, wanted: range) -> list[int]:
+        return [key for key in self._slice(wanted) if key not in self._lines]
 
     def _slice(self, seen: range) -> array[int]:
         return self.keys[seen.start : seen.stop]
 
     def _take(self, lines: list[ScheduleLine]) -> None:
+        self._keep(lines)
+        self._changed()
+
+    def _keep(self, lines: list[ScheduleLine]) -> None:
         if len(self._lines) > _MOST_KEPT:
-            seen = self._slice(self._seen)
-            self._lines = {key: self._lines[key] for key in seen if key in self._lines}
+            near = self._slice(self._around(_AHEAD))
+            self._lines = {key: self._lines[key] for key in near if key in self._lines}
         self._lines.update((line.id, line) for line in lines)
         self._own_zone = local_zone_name()
-        self._changed()
 
     def _line_of(self, found: ScheduleLine) -> Line:
         now, standing = self._now(), found.standing
@@ -268,7 +296,8 @@ def next_spans(
     return (distance(standing.next_run_at, now), style), at
 
 
-def _bars(recent: Sequence[Recent]) -> tuple[Span, ...]:
+@lru_cache(_MOST_KEPT)
+def _bars(recent: tuple[Recent, ...]) -> tuple[Span, ...]:
     """Return bars of the last durations; merge neighbours of one style."""
     bars = sparkline(recent[::-1], _SPARKS)
     return tuple(

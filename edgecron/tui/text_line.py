@@ -12,7 +12,7 @@ from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.containers import VerticalScroll
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
@@ -33,7 +33,26 @@ LEAST_CONTRAST = 4.5  # WCAG 2.1 AA
 _STEPS = 20  # from a colour to black or white
 
 
-class StyledWidget(Widget):
+class KeptLines(Widget):
+    """A widget that keeps its drawn lines until one of them changes.
+
+    Textual asks all visible widgets for their lines whenever one of them changes: for a key that
+    moves a cursor, that took as long as the line under the cursor.
+    """
+
+    _kept: tuple[Region, list[Strip]] | None = None  # and the part of the widget that they show
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        if self._kept is None or self._kept[0] != crop:
+            self._kept = crop, super().render_lines(crop)
+        return self._kept[1]
+
+    def _set_dirty(self, *regions: Region) -> None:
+        super()._set_dirty(*regions)
+        self._kept = None
+
+
+class StyledWidget(KeptLines):
     """A widget that draws its own lines in the theme's text styles.
 
     A component class of a stylesheet for each style would be matched against all rules, again for

@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
+from functools import lru_cache
 from shlex import join
 from typing import TYPE_CHECKING
 
@@ -456,6 +457,7 @@ def display_width(text: str) -> int:
     return sum(letter_width(letter) for letter in text)
 
 
+@lru_cache(4096)
 def letter_width(letter: str) -> int:
     """Return the columns that a letter takes: none, one or two."""
     # The second and third part of a Hangul syllable are joined to the first one.
