@@ -56,10 +56,16 @@ _WRITE_WAIT_S = 15.0
 _CACHE_KIB = 100  # pages of the database in memory: SQLite's 2 MB save a dashboard no time
 _WEB = "127.0.0.1:8000"
 _SWITCH_S = 0.0005  # after this time a thread lets another one run
-# Textual draws at most this many frames a second (its default: 60), and only if something changed.
-# Just after a frame, a key waits for up to two more: p95 of `j` is 35 to 50 ms with 60, 8 ms with
-# 250.
-_FPS = ("TEXTUAL_FPS", "250")
+# What Textual reads from the environment, once.
+_HASTE = {
+    # It draws at most this many frames a second (its default: 60), and only if something changed.
+    # Just after a frame, a key waits for up to two more: p95 of `j` is 35 to 50 ms with 60, 8 ms
+    # with 250.
+    "TEXTUAL_FPS": "250",
+    # After an Escape, it waits so many ms (its default: 100) for the rest of a longer code, such as
+    # that of an arrow. Terminals send both at once.
+    "ESCDELAY": "25",
+}
 _DRIVER = (
     "TEXTUAL_DRIVER"  # set by programs that draw elsewhere than on a terminal, as in a browser
 )
@@ -107,20 +113,19 @@ def run(cli: Session, args: Namespace) -> int:
     return dashboard.return_code or 0
 
 
-def raise_frame_rate() -> int:
-    """Let Textual draw soon after each key, and return how many frames a second it may draw.
+def hasten_keys() -> tuple[int, float]:
+    """Let Textual act and draw soon after each key.
 
-    It reads its setting from the environment, once. The user's own setting wins, and programs that
-    the dashboard starts do not get ours.
+    Return how many frames a second it may draw, and how many seconds it waits after an Escape. The
+    user's own settings win, and programs that the dashboard starts do not get ours.
     """
-    name, value = _FPS
-    is_ours = name not in os.environ
-    os.environ.setdefault(name, value)
-    from textual.constants import MAX_FPS
+    ours = [name for name in _HASTE if name not in os.environ]
+    os.environ.update((name, _HASTE[name]) for name in ours)
+    from textual.constants import ESCAPE_DELAY, MAX_FPS
 
-    if is_ours:
+    for name in ours:
         del os.environ[name]
-    return MAX_FPS
+    return MAX_FPS, ESCAPE_DELAY
 
 
 def _refuse_nonsense(cli: Session, args: Namespace) -> None:
@@ -162,7 +167,7 @@ def _dashboard(
     cli: Session, *, starts_engine: bool, is_colored: bool, is_elsewhere: bool
 ) -> Dashboard:
     _load_asyncio()  # before Textual, which would load OpenSSL with it
-    raise_frame_rate()
+    hasten_keys()
     from edgecron.tui.app import Appearance, Dashboard, OwnMachine
     from edgecron.tui.keys import keys_of, labels_of
     from edgecron.tui.terminal_driver import TerminalDriver

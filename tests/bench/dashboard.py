@@ -115,7 +115,7 @@ def _keys(
             one.show(NAME)
             one.rest(1.5)
         screen.press(b"2")  # A key that changes nothing draws nothing.
-        for number, name in enumerate(("schedules", "upcoming", "runs"), 1):
+        for number, name in enumerate(_PRESSED):
             if name == "upcoming":
                 screen.press(b"3")
             screen.press(str(number).encode())
@@ -126,6 +126,7 @@ def _keys(
 
 # What is pressed in each list, one after the other.
 _PRESSED: dict[str, dict[str, tuple[bytes, ...]]] = {
+    "timeline": {"j": (b"j",), "page down": (b"\x06",), "G and g": (b"G", b"g")},
     "schedules": {"j": (b"j",), "page down": (b"\x06",), "G and g": (b"G", b"g")},
     "upcoming": {"j": (b"j",)},
     "runs": {"j": (b"j",), "page down": (b"\x06",), "G and g": (b"G", b"g")},

@@ -1,4 +1,4 @@
-"""How often a second the dashboard can draw."""
+"""How often a second the dashboard can draw, and how soon it obeys Escape."""
 
 from __future__ import annotations
 
@@ -8,25 +8,32 @@ import sys
 
 import pytest
 
-RAISED = """
+HASTENED = """
 import os
-from edgecron.cli.tui import raise_frame_rate
-rate = raise_frame_rate()
+from edgecron.cli.tui import hasten_keys
+rate, wait_s = hasten_keys()
 from textual.screen import UPDATE_PERIOD
-print(rate, UPDATE_PERIOD, os.environ.get("TEXTUAL_FPS"))
+print(rate, UPDATE_PERIOD, wait_s, os.environ.get("TEXTUAL_FPS"), os.environ.get("ESCDELAY"))
 """
 
 
-@pytest.mark.parametrize(("own", "rate"), [(None, 250), ("30", 30)])
-def test_frames_follow_keys_soon_and_other_programs_are_not_told(
-    own: str | None, rate: int
+@pytest.mark.parametrize(
+    ("own", "rate", "wait_s"),
+    [({}, 250, 0.025), ({"TEXTUAL_FPS": "30"}, 30, 0.025), ({"ESCDELAY": "200"}, 250, 0.2)],
+)
+def test_the_dashboard_follows_keys_soon_and_other_programs_are_not_told(
+    own: dict[str, str], rate: int, wait_s: float
 ) -> None:
-    environment = {name: text for name, text in os.environ.items() if name != "TEXTUAL_FPS"}
-    if own is not None:
-        environment["TEXTUAL_FPS"] = own
+    known = ("TEXTUAL_FPS", "ESCDELAY")
+    environment = {name: text for name, text in os.environ.items() if name not in known} | own
 
     done = subprocess.run(
-        [sys.executable, "-c", RAISED], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", HASTENED],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
-    assert done.stdout.split() == [str(rate), str(1 / rate), str(own)]
+    left = [str(own.get(name)) for name in known]
+    assert done.stdout.split() == [str(rate), str(1 / rate), str(wait_s), *left]
