@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +18,7 @@ from edgecron.tui.keys import bindings
 from edgecron.tui.list_rows import GAP, Column, Line
 from edgecron.tui.list_view import LineView
 from edgecron.tui.queries import QueryScreen, ThrottledQuery
-from edgecron.tui.schedule_list import ScheduleSource, glyph_of, next_spans
+from edgecron.tui.schedule_list import AHEAD, ScheduleSource, glyph_of, next_spans
 from edgecron.tui.text_line import Span, TextLine, whole_parts
 from edgecron.views import timeline
 from edgecron.views.times import near_time
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from edgecron.client.protocol import Client
     from edgecron.planning.forecast import UpcomingFire
 
-_BESIDE = 20  # lanes read beside the visible ones
-_MOST_KEPT = 400
+_MOST_KEPT = 1000
 _ZONE = "local"  # that of this machine
 _CHOSEN = "tab"  # the style of the cell under the cursor
 COLUMNS = (
@@ -63,6 +63,8 @@ class TimelineSource(ScheduleSource):
         super().__init__(screen, changed=changed)
         self.axis: timeline.Axis | None = None  # of the lanes that were read
         self.lanes: dict[int, Lane] = {}
+        # What was drawn of a lane, and of what; drawing one takes longer than all else of its line.
+        self._kept_spans: dict[int, tuple[Lane, object, tuple[Span, ...]]] = {}
         self.chosen: tuple[int, int] | None = None  # schedule and cell under the cursor
         self.span_s = timeline.DEFAULT_SPAN_S
         self._around_ms: int | None = None  # the time in the place of the current one; None: now
@@ -137,8 +139,23 @@ class TimelineSource(ScheduleSource):
         super()._take(lines)
         self._read_missing()
 
+    def _look_ahead(self) -> None:
+        super()._look_ahead()
+        if self._asked == self._wanted_axis():  # Otherwise all are read again.
+            self._add_lanes("lanes ahead", self._around(AHEAD))
+
+    def _is_ready(self, wanted: range) -> bool:
+        return super()._is_ready(wanted) and not (self._cells and self._unread(wanted))
+
+    def _unread(self, wanted: range) -> list[int]:
+        return [key for key in self._slice(wanted) if key not in self.lanes]
+
     def _read_missing(self) -> None:
-        if self._cells and any(key not in self.lanes for key in self._slice(self._visible)):
+        if not self._cells or not self._unread(self._visible):
+            return
+        if self._asked == self._wanted_axis():
+            self._add_lanes("lanes", self._visible)
+        else:
             self._lanes_query.skip_wait()
             self._read_lanes()
 
@@ -148,27 +165,45 @@ class TimelineSource(ScheduleSource):
             self._read_lanes()
 
     def _read_lanes(self) -> None:
-        seen = self._visible
-        near = range(max(0, seen.start - _BESIDE), seen.stop + _BESIDE)
-        ids = list(self._slice(near))
+        """Read the visible lanes and those near them again; forget all others."""
+        ids = list(self._slice(self._around(1)))
         if not self._cells or not ids:
             return
         axis = self._asked = self._wanted_axis()
-        from_at, until_at = axis.begin(0), axis.begin(axis.cells)
-
-        def find(client: Client) -> list[Lane]:
-            return client.timeline(ids, from_at=from_at, until_at=until_at, cells=axis.cells)
 
         def show(found: list[Lane]) -> None:
             if axis != self._asked:
                 return  # Another span is being read.
-            if axis != self.axis or len(self.lanes) > _MOST_KEPT:
+            if axis != self.axis:
                 self._keep_time(axis)
-                self.axis, self.lanes = axis, {}
-            self.lanes.update((lane.schedule_id, lane) for lane in found)
+            self.axis, self.lanes = axis, {lane.schedule_id: lane for lane in found}
+            self._kept_spans.clear()
             self._changed()
 
-        self._lanes_query.ask(find, show)
+        self._lanes_query.ask(partial(_find_lanes, ids=ids, axis=axis), show)
+
+    def _add_lanes(self, topic: str, wanted: range) -> None:
+        """Read lanes of the same span that are missing."""
+        axis, ids = self._asked, self._unread(wanted)
+        if axis is None or not ids:
+            return
+
+        def show(found: list[Lane]) -> None:
+            if axis != self.axis:
+                return  # Another span is shown by now.
+            awaited = self._unread(self._visible)
+            if len(self.lanes) > _MOST_KEPT:
+                near = self._slice(self._around(1))
+                self.lanes = {key: self.lanes[key] for key in near if key in self.lanes}
+                self._kept_spans.clear()
+            self.lanes.update((lane.schedule_id, lane) for lane in found)
+            if any(key in self.lanes for key in awaited):
+                self._changed()
+            else:
+                for lane in found:  # Now there is time.
+                    self._lane_spans(lane.schedule_id, lane)
+
+        self._screen.ask(f"missing {topic}", partial(_find_lanes, ids=ids, axis=axis), show)
 
     def _keep_time(self, axis: timeline.Axis) -> None:
         """Move the chosen cell to the place of its time on another axis, or to the nearest end."""
@@ -207,12 +242,21 @@ class TimelineSource(ScheduleSource):
         axis = self.axis
         if axis is None:
             return ()
+        now_ms = self.now_ms()
+        chosen = self.chosen[1] if self.chosen is not None and self.chosen[0] == key else None
+        of = axis, axis.cell_of(now_ms), chosen
+        kept = self._kept_spans.get(key)
+        if kept is not None and kept[0] is lane and kept[1] == of:
+            return kept[2]
         days = timeline.scale_of(axis, _ZONE).days
-        cells = timeline.draw_lane(lane, axis, now_ms=self.now_ms(), days=days)
-        if self.chosen is not None and self.chosen[0] == key and self.chosen[1] < axis.cells:
-            letter, _ = cells[self.chosen[1]]
-            cells[self.chosen[1]] = (letter, _CHOSEN)
-        return tuple(_merged(cells))
+        cells = timeline.draw_lane(lane, axis, now_ms=now_ms, days=days)
+        if chosen is not None and chosen < axis.cells:
+            letter, _ = cells[chosen]
+            cells[chosen] = (letter, _CHOSEN)
+        spans = tuple(_merged(cells))
+        if lane is not None and not any(run.running_since for run in lane.runs):
+            self._kept_spans[key] = lane, of, spans
+        return spans
 
     def nearest_s(self, first: int, last: int) -> float:
         nearest_s = super().nearest_s(first, last)
@@ -250,6 +294,11 @@ class TimelineSource(ScheduleSource):
             *timeline.excluded_signs(excluded, axis, zone=self.zone),
             *timeline.pile_ups(fires, axis),
         ]
+
+
+def _find_lanes(client: Client, ids: Sequence[int], axis: timeline.Axis) -> list[Lane]:
+    from_at, until_at = axis.begin(0), axis.begin(axis.cells)
+    return client.timeline(ids, from_at=from_at, until_at=until_at, cells=axis.cells)
 
 
 class TimelineView(LineView):
@@ -385,10 +434,13 @@ class SignLine(TextLine):
         self.show([(" " * view.lanes_at, ""), *_merged(cells)])
 
 
-def _merged(cells: Iterable[Span]) -> Iterator[Span]:
-    """Join neighbours of one style."""
-    for style, same in groupby(cells, key=lambda cell: cell[1]):
-        yield "".join(letter for letter, _ in same), style
+def _merged(cells: Sequence[Span]) -> Iterator[Span]:
+    """Join neighbours of one style; each cell is a letter."""
+    letters, begin = "".join([letter for letter, _ in cells]), 0
+    for style, same in groupby([style for _, style in cells]):
+        end = begin + len(list(same))
+        yield letters[begin:end], style
+        begin = end
 
 
 def note_lines(

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MOST_BUSY = 0.05  # share of the time that answers to one question can take
+# After a key, before lines are read that are not visible: reading would slow down drawing.
+_AFTER_DRAWING_S = 0.02
 
 
 class QueryScreen(Screen[ScreenResultType]):
@@ -182,6 +184,18 @@ class DatabaseSource(SortedSource, Generic[T]):
         self._zone = screen.app.zone
         self._changed = changed
         self.is_clock_trusted = True  # as far as known
+        self._is_looking_ahead = False
+
+    def _look_ahead_soon(self, look: Callable[[], None]) -> None:
+        """Call `look`, which reads more lines, when the visible ones are drawn; once."""
+
+        def look_once() -> None:
+            self._is_looking_ahead = False
+            look()
+
+        if not self._is_looking_ahead:
+            self._is_looking_ahead = True
+            self._screen.set_timer(_AFTER_DRAWING_S, look_once)
 
     @abstractmethod
     def read(self) -> None:

@@ -100,6 +100,8 @@ class RunSource(DatabaseSource["_Found"]):
         self._version = 0  # of the window
         self._is_paging = False  # is a page outside the window being read
         self._is_outdated = False  # by a new filter
+        self._visible = range(0)
+        self._is_stale = False  # are these the rows of an end as they were
         self._unreadable: set[int] = set()  # ids found so far
         self.sort = RunSort.RUN
         self.is_descending = True
@@ -228,18 +230,44 @@ class RunSource(DatabaseSource["_Found"]):
             self._replace(rows, page, first=self._first)
 
         self._is_paging = False  # A page being read may have been refused or interrupted.
+        self._is_stale = False
         self._ask(self._query.ask, page, show, otherwise=self.read)
 
     def want(self, first: int, last: int) -> None:
         if self._is_paging or self._is_outdated or not self._rows:
             return
+        self._visible = range(first, last)
         end = self._first + len(self._rows)
         if last < self._first - _PAGE or first > end + _PAGE:
             self._jump(first, last)
-        elif last + _BESIDE > end and not self._is_oldest:
-            self._ask_page(self._page(before_id=self._rows[-1].id), self._append)
-        elif first - _BESIDE < self._first and not self._is_newest:
-            self._ask_page(self._page(after_id=self._rows[0].id), self._prepend)
+        elif first < self._first or last > end:
+            self._extend()
+        elif self._is_stale or self._next_page() is not None:
+            self._look_ahead_soon(self._look_ahead)
+
+    def _look_ahead(self) -> None:
+        if self._is_stale:
+            self._query.skip_wait()
+            self.read()
+        else:
+            self._extend()
+
+    def _next_page(self) -> tuple[_Page, Callable[[list[Execution]], None]] | None:
+        """Return the page before or after the window if its end is near, and what takes it."""
+        if self._is_paging or self._is_outdated or not self._rows:
+            return None
+        first, last = self._visible.start, self._visible.stop
+        beside = last - first
+        if last + beside > self._first + len(self._rows) and not self._is_oldest:
+            return self._page(before_id=self._rows[-1].id), self._append
+        if first - beside < self._first and not self._is_newest:
+            return self._page(after_id=self._rows[0].id), self._prepend
+        return None
+
+    def _extend(self) -> None:
+        found = self._next_page()
+        if found is not None:
+            self._ask_page(*found)
 
     def _page(
         self, *, before_id: int | None = None, after_id: int | None = None, limit: int = _PAGE
@@ -289,8 +317,8 @@ class RunSource(DatabaseSource["_Found"]):
             self._first = 0 if is_newest else oldest_at
             self._is_newest, self._is_oldest = is_newest, is_oldest
             self._version += 1
-            self._query.skip_wait()
-            self.read()
+            self._is_stale = True
+            self._look_ahead_soon(self._look_ahead)
             return
         span = self._bounds.last_id - self._bounds.first_id
         share = index / max(1, self._count - 1)

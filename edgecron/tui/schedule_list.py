@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     _Found = tuple[array[int], list[ScheduleLine]]
 
-_AHEAD = 2  # screens of lines that are read before and after the visible ones
+AHEAD = 2  # screens of lines that are read before and after the visible ones
 _MOST_KEPT = 1000
 _SPARKS = 20
 _NEVER_BUSY = (ScheduleState.BROKEN, ScheduleState.VANISHED)  # even with queued runs
@@ -87,7 +87,6 @@ class ScheduleSource(DatabaseSource["_Found"]):
         self._lines: dict[int, ScheduleLine] = {}
         self._first = screen.app.size.height  # lines read at first
         self._visible = range(self._first)
-        self._is_looking_ahead = False
         self._is_begun = False
         self._own_zone = ""  # of this machine, when lines were read
         self.sort = SortBy.NAME
@@ -176,17 +175,19 @@ class ScheduleSource(DatabaseSource["_Found"]):
             self._screen.ask(
                 "schedule lines", lambda client: client.schedule_lines(missing), self._take
             )
-        elif not self._is_looking_ahead and self._missing(self._around(1)):
-            # Drawing comes first: the reading takes its processor time.
-            self._is_looking_ahead = self._screen.call_after_refresh(self._look_ahead)
+        elif not self._is_ready(self._around(1)):
+            self._look_ahead_soon(self._look_ahead)
 
     def _look_ahead(self) -> None:
         """Read lines that the user can reach with the next keys."""
-        self._is_looking_ahead = False
-        if missing := self._missing(self._around(_AHEAD)):
+        if missing := self._missing(self._around(AHEAD)):
             self._screen.ask(
                 "schedule lines", lambda client: client.schedule_lines(missing), self._take_ahead
             )
+
+    def _is_ready(self, wanted: range) -> bool:
+        """Whether everything that is drawn of these lines is read."""
+        return not self._missing(wanted)
 
     def _take_ahead(self, lines: list[ScheduleLine]) -> None:
         awaited = self._missing(self._visible)
@@ -212,7 +213,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
 
     def _keep(self, lines: list[ScheduleLine]) -> None:
         if len(self._lines) > _MOST_KEPT:
-            near = self._slice(self._around(_AHEAD))
+            near = self._slice(self._around(AHEAD))
             self._lines = {key: self._lines[key] for key in near if key in self._lines}
         self._lines.update((line.id, line) for line in lines)
         self._own_zone = local_zone_name()

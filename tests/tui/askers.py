@@ -32,6 +32,13 @@ class AtOnce:
     def interrupt(self, topic: str) -> None:
         """Nothing is being answered when something is asked."""
 
+    def call_after_refresh(self, callback: Callable[[], None]) -> None:
+        """Nothing is drawn."""
+        callback()
+
+    def set_timer(self, delay: float, callback: Callable[[], None]) -> None:
+        callback()
+
 
 class InTurn(AtOnce):
     """A screen whose questions are answered one after the other, when it is said."""
