@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import edgecron
-from edgecron.cli.tui import raise_frame_rate
+from edgecron.cli.tui import hasten_keys
 from tests.support.forkserver import begin_forking, end_forking, fork_programs
 from tests.support.sharing import begin_sharing, end_sharing
 from tests.support.tools import need_packages, need_postgres, need_tools
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=list(HealthCheck),
     )
     settings.load_profile("edgecron")
-    raise_frame_rate()  # Textual reads its rate once. At its own, each key waits for two frames.
+    hasten_keys()  # Textual reads its rate once. At its own, each key waits for two frames.
     for number, default in (
         (signal.SIGHUP, signal.SIG_DFL),
         (signal.SIGINT, signal.default_int_handler),
