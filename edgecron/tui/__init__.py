@@ -11,6 +11,7 @@
     home.py             the first screen: schedules, upcoming runs, past runs
     list_view.py        lists: a cursor, marks, and the visible lines
     list_rows.py        what a list shows: lines, columns, targets, and the source of them
+    list_strips.py      draws a line: cells in columns, in the styles of the theme
     lanes.py            the timeline: schedules as lanes of runs
     schedule_list.py upcoming.py run_list.py   what the three lists show; the hours of the week
     machine_screen.py   the machine's other schedules

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import BindingType
@@ -15,13 +14,11 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from edgecron.base.values import NamedTuple
 from edgecron.tui.keys import bindings
-from edgecron.tui.list_rows import GAP, Column, Line, SortedSource, Source, share_out
-from edgecron.tui.text_line import Span, StyledWidget, first_of, last_of, pace_of
-from edgecron.views.phrases import display_width, fit
+from edgecron.tui.list_rows import GAP, Column, Line, SortedSource, Source
+from edgecron.tui.list_strips import MARGIN, ListStrips
+from edgecron.tui.text_line import Span, StyledWidget, pace_of
 
-_MARGIN = 1  # columns at each side of a line
 # Actions that move the cursor or the lines, that need the last line or all, and that need a line.
 _MOVES = frozenset(
     {"up", "down", "page_up", "page_down", "top", "left", "right", "sort", "reverse"}
@@ -33,34 +30,6 @@ _OF_LINE = frozenset(
         *("edit", "changes", "graph", "acknowledge"),
     }
 )
-
-
-class _Drawn(Strip):
-    """A drawn line, which is freed when nothing shows it any more.
-
-    A Strip that is not divided holds itself in its cache. After a hundred keys, Python would need
-    40 ms to collect the lines that were scrolled away.
-    """
-
-    def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
-        at = list(cuts)
-        return [self] if at == [self.cell_length] else super().divide(at)
-
-
-class _Mix(NamedTuple):
-    """How a span is drawn on a line; whether a gap behind it can be drawn likewise."""
-
-    style: Style
-    takes_gaps: bool
-
-
-def _add_gap(parts: list[tuple[str, _Mix]], columns: int, plain: _Mix) -> None:
-    if columns > 0:
-        text, mix = parts[-1]
-        if mix.takes_gaps:
-            parts[-1] = (text + " " * columns, mix)
-        else:
-            parts.append((" " * columns, plain))
 
 
 class LineView(StyledWidget, ScrollView, can_focus=True):
@@ -121,13 +90,13 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         super().__init__(id=id)
         self.source = source
         self.columns = tuple(columns)
+        self._strips = ListStrips(self, self.columns)
         self.empty = empty
         self._is_known = False  # has the source answered; before, an empty list says nothing
         self.marked: set[int] = set()
         # While lines are marked as the cursor moves: the first one, those marked before, and all.
         self._range: tuple[int, frozenset[int], Sequence[int]] | None = None
         self.sorted_by: tuple[int, bool] | None = None  # column number, is it descending
-        self._shares: tuple[int | None, list[int]] = None, []  # a width, and that of each column
         self._key: int | None = None
         self._wanted_key: int | None = None  # of the line to move the cursor to, once it is known
         self._early: list[events.Key] = []  # keys for lines that are not read yet
@@ -135,7 +104,6 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self._drawn: dict[int, Line | str | None] = {}  # by line of the screen
         self._drawn_at = 0  # the line of the screen where the cursor was drawn
         self._base, self._width = Style.null(), 0  # of a line without a cursor
-        self._mixes: dict[tuple[Style, str], dict[str, _Mix]] = {}  # by base and `on`, by name
         self._shown: dict[int, Strip] = {}  # by line of the screen, the heading included
 
     def _tell(self, message: LineView.Moved) -> None:
@@ -213,13 +181,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
     @property
     def widths(self) -> list[int]:
         """The width of each column; 0 if it is hidden."""
-        return self._shares_of(self.scrollable_content_region.width)
-
-    def _shares_of(self, width: int) -> list[int]:
-        room = width - 2 * _MARGIN
-        if room != self._shares[0]:
-            self._shares = room, share_out(self.columns, max(1, room))
-        return self._shares[1]
+        return self._strips.widths(self.scrollable_content_region.width)
 
     @property
     def page(self) -> int:
@@ -266,7 +228,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._mixes.clear()
+        self._strips.forget_styles()
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -284,71 +246,23 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             self._shown.pop(y, None)
 
     def render_line(self, y: int) -> Strip:
-        base = self._base
+        base, width = self._base, self._width
         if y == 0:
-            return self._row(" ", self.titles(), base + self.theme_style("heading"))
+            return self._strips.row(" ", self.titles(), base + self.theme_style("heading"), width)
         index = self.scroll_offset.y + y - 1
         line = self._drawn[y - 1] = self._at(index)
         if isinstance(line, str):
-            return self._words(line, base)
+            return self._strips.words(line, base, width)
         on = "" if line is None else line.style
         if index == self.cursor:
             on = "cursor" if self.has_focus or not self.can_focus else "cursor-blurred"
         base = base + self.theme_style(on)
         if line is None:
-            return self._words("…", base, on=on)
+            return self._strips.words("…", base, width, on=on)
         is_marked = line.key in self.marked
         if is_marked:
             base = base + self.theme_style("marked")
-        return self._row("▌" if is_marked else " ", line.cells, base, on=on)
-
-    def _words(self, words: str, base: Style, *, on: str = "") -> Strip:
-        text = fit(f" {words}", self._width)
-        return _Drawn([Segment(text, self._mix(base, "dim", on).style)], self._width)
-
-    def _row(
-        self, sign: str, cells: Sequence[Sequence[Span]], base: Style, *, on: str = ""
-    ) -> Strip:
-        """Draw a sign and cells, each in its column.
-
-        Each segment costs time: a gap joins the text before it if nobody can see that.
-        """
-        width, begin, end = self._width, _MARGIN, _MARGIN  # of the column; where text has ended
-        mixes = self._mixes.setdefault((base, on), {})
-        plain = self._mix(base, "", on)
-        parts = [(sign, self._mix(base, "accent", on))]
-        for cell, room, column in zip(cells, self._shares_of(width), self.columns, strict=True):
-            if not room:
-                continue
-            used = sum(display_width(text) for text, _ in cell)
-            if used > room:
-                cell = last_of(cell, room) if column.keeps_end else first_of(cell, room)
-                used = room
-            at = begin + room - used if column.is_right else begin
-            begin += room + GAP
-            if not used:
-                continue
-            _add_gap(parts, at - end, plain)
-            for text, name in cell:
-                parts.append((text, mixes.get(name) or self._mix(base, name, on)))
-            end = at + used
-        _add_gap(parts, width - end, plain)
-        segments = [Segment(text, mix.style) for text, mix in parts]
-        return _Drawn(segments, max(width, end)).crop(0, width)
-
-    def _mix(self, base: Style, name: str, on: str) -> _Mix:
-        """Return the style of a span as the terminal gets it."""
-        mixes = self._mixes.setdefault((base, on), {})
-        if name not in mixes:
-            style = base + self.theme_style(name, on=on)
-            takes_gaps = style.bgcolor == base.bgcolor and not (
-                style.reverse or style.underline or style.strike
-            )
-            for each in self.app.get_line_filters():
-                [(_, shown, _)] = each.apply([Segment(" ", style)], self.background_colors[1])
-                style = shown or style
-            mixes[name] = _Mix(style, takes_gaps)
-        return mixes[name]
+        return self._strips.row("▌" if is_marked else " ", line.cells, base, width, on=on)
 
     def show_order(self) -> None:
         """Show by which column the lines are in order: the first one that has this order."""
@@ -527,7 +441,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             self.action_open()
 
     def _click_heading(self, x: int) -> None:
-        end = _MARGIN
+        end = MARGIN
         for column, width in enumerate(self.widths):
             end += width + (GAP if width else 0)
             if width and x < end:
