@@ -5,7 +5,8 @@ key is searched in the name, as `job:` is: its letters in this order, with any o
 `command:restic` is searched in the command of a schedule. `took:>5m since:yesterday until:09:00`
 compare runs. `due:03` finds schedules that run between 03:00 and 04:00 within the next seven days;
 `due:22-05` and `due:"03:00-04:30 MON"` are windows, too. A key that a list does not have is ignored
-there: `cause:` for schedules, `state:` for runs.
+there: `cause:` for schedules, `state:` for runs. The first letters of a key or value suffice if no
+other one begins with them: `status:fail`.
 """
 
 from __future__ import annotations
@@ -269,19 +270,28 @@ def _unquoted(rest: str) -> str:
 
 
 def _resolve_key(written: str) -> str:
-    key = _ALIASES.get(written.lower(), written.lower())
-    if key not in _KEYS:
-        hint = _meant(key, (*_KEYS, *_ALIASES)) or f"known are {_listed(_KEYS)}"
+    known = {**{key: key for key in _KEYS}, **_ALIASES}
+    found = {known[name] for name in _begun_by(written.lower(), tuple(known))}
+    if len(found) != 1:
+        hint = _meant(written.lower(), tuple(known)) or f"known are {_listed(_KEYS)}"
         raise InvalidInput(f"{written[:40]!r} is not a field to filter by", hint=hint)
-    return key
+    return found.pop()
 
 
 def _resolve_value(key: str, written: str) -> str:
     value = written.replace("-", "_")
-    if value not in _VALUES[key]:
+    found = _begun_by(value, _VALUES[key])
+    if len(found) != 1:
         hint = _meant(value, _VALUES[key]) or _hint_of(key)
         raise InvalidInput(f"{key} is {written[:40]!r}, which is not one of its values", hint=hint)
-    return value
+    return found[0]
+
+
+def _begun_by(written: str, known: tuple[str, ...]) -> list[str]:
+    """Return a name itself, or the names that begin with its letters."""
+    if written in known:
+        return [written]
+    return [name for name in known if written and name.startswith(written)]
 
 
 def _hint_of(key: str) -> str:
@@ -293,7 +303,7 @@ def _hint_of(key: str) -> str:
 
 
 def _meant(written: str, known: tuple[str, ...]) -> str | None:
-    begun = [one for one in known if written and one.startswith(written)]
+    begun = _begun_by(written, known)
     near = begun[0] if begun else suggest(written[:40], known)
     return f"did you mean {near}?" if near else None
 

@@ -54,6 +54,12 @@ def test_letters_that_are_not_there_or_not_in_order_do_not_match(text: str) -> N
     assert not matches(text)
 
 
+def test_the_first_letters_of_a_field_or_value_suffice_if_no_other_begins_with_them() -> None:
+    assert matches("statu:fail gr:disk")
+    assert matches("sched:back")
+    assert not matches("status:run")
+
+
 def test_all_terms_must_hold_and_any_value_of_one() -> None:
     assert matches("status:success,failed job:back group:disk state:active")
     assert not matches("status:success,failed job:back group:tape")
@@ -127,7 +133,7 @@ def test_two_terms_of_one_key_are_what_both_include() -> None:
         ("zzz:x", "'zzz' is not a field", "known are status, job,"),
         (":x", "'' is not a field", "known are status"),
         ("status:faild", "status is 'faild'", "did you mean failed?"),
-        ("!status:can", "status is 'can'", "did you mean cancelled?"),
+        ("!status:s", "status is 's'", "did you mean success?"),
         (
             "state:zzz",
             "state is 'zzz'",
