@@ -181,8 +181,8 @@ class SortBy(StrEnum):
 class RunSort(StrEnum):
     RUN = "run"  # its number: when it was decided
     DURATION = "duration"
+    STATUS = "status"  # running and queued ones first, then failures
     SCHEDULE = "schedule"  # its name
-    STATUS = "status"  # failures first
     STARTED = "started"  # when it started, or should
     NOTE = "note"  # its reason
 
