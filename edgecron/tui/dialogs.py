@@ -15,9 +15,9 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen, ScreenResultType
 
-from edgecron.base.errors import InvalidDuration, InvalidInput
+from edgecron.base.errors import InvalidInput
 from edgecron.base.safetext import clean
-from edgecron.base.units import parse_duration_ms
+from edgecron.base.units import find_meant_duration, parse_duration_ms
 from edgecron.base.value_texts import read_time
 from edgecron.tui.early_keys import TypedAheadApp
 from edgecron.tui.keys import bindings
@@ -322,10 +322,11 @@ class FactsDetail(Overlay[None]):
 
 def check_time(text: str, *, zone: tzinfo, now: datetime) -> CheckResult[datetime]:
     """Read a time, or a duration from now, and say which instant it is."""
-    if _find_duration(text) is not None:
-        text = f"in {text.removeprefix('+')}"
+    duration = _find_duration(text)
     try:
-        instant = read_time(text, what="time", timezone="local", now=now)
+        instant = read_time(
+            text if duration is None else f"in {duration}", what="time", timezone="local", now=now
+        )
     except InvalidInput as error:
         return CheckResult(error_words(error))
     return CheckResult(spoken_time(instant, zone=zone, now=now), instant)
@@ -337,19 +338,18 @@ def check_move(
     """Read where runs move: to a time, or with `+2h` later than each is due; `first` is soonest."""
     if not text:
         return CheckResult("")
-    delay = _find_duration(text) if text.startswith("+") else None
-    if delay is None:
+    duration = _find_duration(text) if text.startswith("+") else None
+    if duration is None:
         return CheckResult(*check_time(text, zone=zone, now=now))
-    words = [] if is_one else [f"each {text[1:]} later"]
+    delay = timedelta(milliseconds=parse_duration_ms(duration))
+    words = f"{'' if is_one else 'each '}{duration} later"
     if first is not None:
         time = spoken_time(first + delay, zone=zone, now=now)
-        words.append(time if is_one else f"the first {time}")
-    return CheckResult(", ".join(words), delay)
+        words = time if is_one else f"{words}, the first {time}"
+    return CheckResult(words, delay)
 
 
-def _find_duration(text: str) -> timedelta | None:
-    """Read `2h` or `+2h`; None for any other text."""
-    try:
-        return timedelta(milliseconds=parse_duration_ms(text.removeprefix("+")))
-    except InvalidDuration:
-        return None
+def _find_duration(text: str) -> str | None:
+    """Return the duration that `2h`, `+2h` or `2 hours` means."""
+    word = text.removeprefix("+").strip()
+    return find_meant_duration(word) if word[:1].isdigit() else None

@@ -153,8 +153,10 @@ def test_reschedule_moves_the_next_run(client: Client, clock: FakeClock) -> None
 def test_a_bare_duration_counts_from_now(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("m")
-        await seen.write("20m")
-        assert "→ Fri 2026-11-20 09:20:00, in 20m" in seen.text()
+        for text in ("20m", "20 minutes"):
+            await seen.press("ctrl+u")
+            await seen.write(text)
+            assert "→ Fri 2026-11-20 09:20:00, in 20m" in seen.text()
         await seen.press("escape", "p")
         await seen.write("+2h")
         assert "→ until Fri 2026-11-20 11:00:00, in 2h" in seen.text()
@@ -163,6 +165,19 @@ def test_a_bare_duration_counts_from_now(client: Client, clock: FakeClock) -> No
     watch(story, client.path, clock)
 
     assert client.schedule("backup").paused_until == datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
+
+
+def test_a_move_by_a_duration_is_said_also_without_a_next_run(
+    client: Client, clock: FakeClock
+) -> None:
+    client.pause("backup")
+
+    async def story(seen: Seen) -> None:
+        await seen.press("m")
+        await seen.write("+1 day")
+        assert "→ 1d later" in seen.text()
+
+    watch(story, client.path, clock)
 
 
 def test_several_runs_are_moved_by_a_duration_each_from_its_own_time(
