@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import IntEnum
+from itertools import chain
 
 from edgecron.base.checks import (
     check_aware_or_none,
@@ -180,7 +181,7 @@ def fits_state(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
 
 def state_bytes(state: Mapping[str, str]) -> int:
     """The size of a state in bytes."""
-    return sum(len(key.encode()) + len(value.encode()) for key, value in state.items())
+    return len("".join(chain.from_iterable(state.items())).encode())
 
 
 MOST_RESULT_BYTES = 64 * 1024  # of the result of a run
