@@ -394,6 +394,7 @@ class World:
         self.places: dict[str, set[str]] = {}  # of schedules that each engine may run: their `on`
         self.supervisors: dict[str, SimSupervisor] = {}
         self.bodies: list[Body] = []
+        self._live: list[Body] = []  # when the last of them started
         self.events: list[Event] = []
         self.trail: list[str] = []
         self.crash_chance = 0.0
@@ -669,6 +670,7 @@ class World:
 
     def _start_body(self, supervisor: SimSupervisor, claim: Claim) -> None:
         now_ms = self.clock.now_ms()
+        self._live = [body for body in self._live if not body.is_over(now_ms)]
         job_s, exit_code = claim.job.argv[1:3]
         body = Body(
             execution_id=claim.execution_id,
@@ -686,14 +688,14 @@ class World:
             stall_ms=self.stalls_ms.get(claim.schedule),
             beside=tuple(
                 other.execution_id
-                for other in self.bodies
+                for other in self._live
                 if (other.schedule_id, other.scope)
                 == (claim.schedule_id, (claim.scope_kind, claim.scope_id))
-                and not other.is_over(now_ms)
             ),
         )
         supervisor.journal[claim.lease_token] = body
         self.bodies.append(body)
+        self._live.append(body)
 
     def start_runner(self, engine_key: str, *, places: int) -> SimRunner:
         """A new supervisor of an engine."""
