@@ -8,14 +8,18 @@ import os
 import select
 import signal
 import threading
+from codecs import getincrementaldecoder
 from collections.abc import Callable
 from io import TextIOBase
 from typing import Any, TextIO
 
+from textual._xterm_parser import XTermParser
+from textual.constants import ESCAPE_DELAY
 from textual.drivers.linux_driver import LinuxDriver
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _JOIN_S = 2.0
+_MOST_READ = 4096  # bytes of keys at once
 
 
 class TerminalDriver(LinuxDriver):
@@ -26,7 +30,8 @@ class TerminalDriver(LinuxDriver):
         assert self._file is not None
         # Textual only writes, flushes and asks for its number.
         self._file = TerminalFile(self._file)  # type: ignore[assignment]
-        self._watch: HangUpWatch | None = None
+        self._has_terminal = False
+        self._end, self._stop = os.pipe()  # to end the reading of keys
 
     def _get_terminal_size(self) -> tuple[int, int]:
         # Textual prefers COLUMNS and LINES, which do not change with the size of the terminal.
@@ -40,15 +45,45 @@ class TerminalDriver(LinuxDriver):
         for number in _ENDING:
             # Even if nohup ignored the signal: without a terminal there is nothing to show.
             loop.add_signal_handler(number, self._app.exit)
-        self._watch = HangUpWatch(
-            self.fileno, gone=lambda: loop.call_soon_threadsafe(self._app.exit)
-        )
+        self._has_terminal = True
 
     def stop_application_mode(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+        self._has_terminal = False
         super().stop_application_mode()
+
+    def run_input_thread(self) -> None:
+        """Pass on keys until there is no terminal, or nobody wants keys any more.
+
+        Textual's own loop wakes ten times a second, and looks only then whether an Escape is a key
+        or the beginning of a longer code. It does not notice that the terminal is gone.
+        """
+        parser, decode = XTermParser(self._debug), getincrementaldecoder("utf-8")("replace").decode
+        wait_s: float | None = None
+        while not self.exit_event.is_set():
+            ready, _, _ = select.select([self.fileno, self._end], [], [], wait_s)
+            text = ""
+            if self.fileno in ready:
+                content = self._read()
+                if not content:
+                    self._loop.call_soon_threadsafe(self._app.exit)
+                    return
+                text = decode(content)
+            # To the parser, an empty text is the end of all keys.
+            for message in (*(parser.feed(text) if text else ()), *parser.tick()):
+                self.process_message(message)
+            wait_s = ESCAPE_DELAY if ready else None
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self.fileno, _MOST_READ)
+        except OSError as error:
+            _pass_hang_up(error)
+            return b""
+
+    def disable_input(self) -> None:
+        os.write(self._stop, b"x")
+        super().disable_input()
+        os.read(self._end, 1)
 
     def _sigcont_application(self, *_: object) -> None:
         # Called by Textual when it continues after a stop (SIGSTOP comes without notice). A shell
@@ -56,7 +91,7 @@ class TerminalDriver(LinuxDriver):
         if not self._is_in_front():
             os.kill(os.getpid(), signal.SIGSTOP)
             return
-        if self._watch is not None:
+        if self._has_terminal:
             self.suspend_application_mode()
             self._must_signal_resume = True
         super()._sigcont_application()
@@ -65,7 +100,7 @@ class TerminalDriver(LinuxDriver):
         """Return whether this process group has the terminal, not the shell that started it."""
         try:
             return os.tcgetpgrp(self.fileno) == os.getpgrp()
-        except OSError:  # The terminal is gone: HangUpWatch notices.
+        except OSError:  # The terminal is gone: who reads keys notices.
             return True
 
     def write(self, data: str) -> None:
@@ -78,7 +113,7 @@ class TerminalFile(TextIOBase):
     """The terminal's output; what is written after the terminal is gone is dropped.
 
     With an error, Textual's writer thread would end, and the dashboard could wait forever for a
-    place in its queue. HangUpWatch ends the dashboard.
+    place in its queue. What reads the keys ends the dashboard.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -107,17 +142,17 @@ def _pass_hang_up(error: OSError) -> None:
 
 
 class HangUpWatch:
-    """Notice that a terminal is gone, even if its signals do not reach this process.
+    """Notice that nobody reads a stream any more, such as that to a web server.
 
-    Otherwise Textual would read its end of file again and again.
+    Otherwise the dashboard would draw for nobody.
     """
 
-    def __init__(self, terminal: int, *, gone: Callable[[], object]) -> None:
+    def __init__(self, stream: int, *, gone: Callable[[], object]) -> None:
         """Start to watch; `gone` is called on the watch's thread, at most once."""
-        self._terminal = terminal
+        self._stream = stream
         self._gone = gone
         self._end, self._stop = os.pipe()
-        self._thread = threading.Thread(target=self._wait, name="dashboard-terminal")
+        self._thread = threading.Thread(target=self._wait, name="dashboard-stream")
         self._thread.start()
 
     def close(self) -> None:
@@ -126,11 +161,11 @@ class HangUpWatch:
 
     def _wait(self) -> None:
         poller = select.poll()
-        poller.register(self._terminal, 0)  # a hang-up is always reported
+        poller.register(self._stream, 0)  # a hang-up is always reported
         poller.register(self._end, select.POLLIN)
         ready = dict(poller.poll())
-        # If terminals can't be polled (POLLNVAL), only their signals tell.
-        if self._end not in ready and ready.get(self._terminal, 0) & (
+        # A stream that can't be polled (POLLNVAL) tells nothing.
+        if self._end not in ready and ready.get(self._stream, 0) & (
             select.POLLHUP | select.POLLERR
         ):
             self._gone()
