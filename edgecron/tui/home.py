@@ -53,6 +53,8 @@ _LISTS = {
 }
 _PANES = tuple(_LISTS)
 _FIRST = "timeline"
+_BESIDE_EACH_OTHER = "schedules"  # stands for all lists but the first
+_WIDE, _TALL = 140, 30  # from these columns and rows on, those stand side by side
 
 
 class HomeScreen(SortingScreen[None], EditScreen[None]):
@@ -62,12 +64,13 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
 
     def __init__(self) -> None:
         super().__init__(classes=f"-{_FIRST}")
-        self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (140, "-wide")]
-        self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (30, "-tall")]
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (_WIDE, "-wide")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (_TALL, "-tall")]
         self._paced: ThrottledQuery[Overview] = ThrottledQuery(self, "overview")
         self._timer: Timer | None = None
         self._tick_at_ms = inf  # when it ends
         self._detail_timer: Timer | None = None
+        self._front = _FIRST  # the list that has, or had, the focus
         self._is_begun = asyncio.Event()  # Are there lines, or why there are none?
         self._has_lists = False  # all of them, not only the first one
         self._added: AwaitMount | None = None
@@ -137,7 +140,7 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         self._read_all()
 
     def _read_all(self) -> None:
-        if self.has_class("-timeline"):
+        if self._front == _FIRST:
             self.timeline.read()
         if not self._has_lists:
             return
@@ -247,7 +250,8 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
             self._focus_list(name)
             self.timeline.read()
         else:
-            await self._add_lists()
+            if not self._has_lists:  # To await them again would lay out all again.
+                await self._add_lists()
             self._focus_list(name)
 
     def _focus_list(self, name: str) -> None:
@@ -258,11 +262,20 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         focused = self.focused
         if not isinstance(focused, LineView) or focused.id not in _PANES:
             return
-        self.update_classes({f"-{name}": name == focused.id for name in _PANES})
+        self._front = focused.id
+        self._place_lists()
         self.query_one(OutputTail).place()
         self._show_tabs()
         self.query_one("#keys", KeyLine).show_place(focused.id)
         self._show_detail()
+
+    def _place_lists(self) -> None:
+        """Show the list in front. Lists that stand side by side all stay where they are."""
+        size, shown = self.app.size, self._front
+        if shown != _FIRST and size.width >= _WIDE and size.height >= _TALL:
+            shown = _BESIDE_EACH_OTHER
+        if not self.has_class(f"-{shown}"):  # To style and lay out all again takes 30 ms.
+            self.update_classes({f"-{name}": name == shown for name in _PANES})
 
     def on_line_view_moved(self) -> None:
         self._show_detail()
@@ -313,6 +326,7 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         self.query_one("#cursor-detail", TextLine).show([(" ", ""), *spans])
 
     def on_resize(self) -> None:
+        self._place_lists()
         self.query_one(OutputTail).place()
         self._show_tabs()
         self.query_one(Banner).show_trouble()
@@ -390,8 +404,7 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         focused = self.focused
         if isinstance(focused, LineView):
             return focused
-        name = next((name for name in _PANES if self.has_class(f"-{name}")), _FIRST)
-        return self.query_one(f"#{name}", LineView)
+        return self.query_one(f"#{self._front}", LineView)
 
     def current_source(self) -> DatabaseSource[Any]:
         """Return the source of the list in front."""
@@ -443,7 +456,7 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         except NotFound as error:
             self.app.show_error(error)
             return
-        front = "timeline" if self.has_class("-timeline") else "schedules"
+        front = _FIRST if self._front == _FIRST else "schedules"
         self._focus_list(front)
         self.filter_line_of(front).clear()
         self.query_one(f"#{front}", LineView).seek(found)

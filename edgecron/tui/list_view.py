@@ -226,10 +226,9 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
             return self.source.line(index)
         return self.empty if index == 0 and self._is_known else ""
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
+    def theme_changed(self) -> None:
+        super().theme_changed()
         self._strips.forget_styles()
-        self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         # Keep lines that were drawn. When the list scrolls, Textual would draw each line again, and
@@ -339,11 +338,11 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
 
     def on_focus(self) -> None:
         self._is_left = False
-        self.refresh()
+        self.refresh_line(self.cursor + 1)
 
     def on_blur(self) -> None:
         self._early.clear()
-        self.refresh()
+        self.refresh_line(self.cursor + 1)
 
     def _show_cursor(self) -> None:
         top = self.scroll_offset.y

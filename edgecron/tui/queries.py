@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
+from textual.reactive import Reactive
 from textual.screen import Screen, ScreenResultType
 from textual.widget import Widget
 
@@ -39,6 +40,8 @@ class QueryScreen(Screen[ScreenResultType]):
     """A screen that reads the database; answers that come after it closed are dropped."""
 
     app: DatabaseApp
+    # Widgets that get or lose the focus draw themselves. Textual's own draws the whole screen.
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
 
     def on_compose(self) -> None:
         """Take the classes of the terminal's size before there are widgets.

@@ -62,6 +62,7 @@ class StyledWidget(KeptLines):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._text_styles: dict[tuple[str, str], Style] = {}
+        self._variables: Mapping[str, str] | None = None  # of the theme
         self._told_size: Size | None = None  # in the last Resize; None while hidden
 
     @on(events.Resize)
@@ -97,8 +98,16 @@ class StyledWidget(KeptLines):
         return found
 
     def notify_style_update(self) -> None:
+        # Textual calls this for each list when the focus moves, too.
         super().notify_style_update()
+        if self.app.theme_variables != self._variables:
+            self._variables = self.app.theme_variables
+            self.theme_changed()
+
+    def theme_changed(self) -> None:
+        """Draw in the text styles of another theme."""
         self._text_styles.clear()
+        self.refresh()
 
 
 def rich_style_of(
