@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from rich.console import Console
 from textual import events
 from textual.app import App
+from textual.css.model import RuleSet
 from textual.css.parse import parse
 from textual.css.tokenize import tokenize_values
 from textual.pilot import Pilot
@@ -34,7 +35,7 @@ _LOOK_S = 0.25  # so often is_so() is asked where nothing happens in the event l
 _DRAWN_S = 0.02  # Textual draws at most every 1/60 s
 _RESTED_S = 0.15  # a filter is read 0.12 s after its last letter, details of a line after 0.08 s
 _RENDER = resolve_name("textual.screen:Compositor").render_update
-_PARSED: dict[tuple[Any, ...], Any] = {}
+_PARSED: dict[tuple[Any, ...], list[RuleSet]] = {}
 _ROUNDS = 8  # an answer can be followed by another question; clocks that tick never end
 
 
@@ -145,10 +146,14 @@ def _tokenize(*variables: tuple[str, str]) -> Any:
     return tokenize_values(dict(variables))
 
 
-def _parse(*text: Any, variable_tokens: Any, **options: Any) -> Any:
-    key = (*text, id(variable_tokens), *options.items())  # `_tokenize` keeps them
+def _parse(
+    scope: str, css: str, read_from: Any, *, variable_tokens: Any, **options: Any
+) -> list[RuleSet]:
+    # `_tokenize` keeps the tokens, so that no others get their number.
+    key = (scope, css, read_from, id(variable_tokens), *options.items())
     if key not in _PARSED:
-        _PARSED[key] = list(parse(*text, variable_tokens=variable_tokens, **options))
+        rules = parse(scope, css, read_from, variable_tokens=variable_tokens, **options)
+        _PARSED[key] = list(rules)
     return _PARSED[key]
 
 
