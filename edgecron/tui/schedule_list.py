@@ -85,6 +85,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
         super().__init__(screen, changed=changed)
         self.keys: array[int] = array("q")
         self._lines: dict[int, ScheduleLine] = {}
+        self._fresh: set[int] = set()  # keys of lines that were read after the last change
         self._first = screen.app.size.height  # lines read at first
         self._visible = range(self._first)
         self._is_begun = False
@@ -138,6 +139,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
             # Otherwise another order or filter is being read.
             if (sort, is_descending, wanted) == (self.sort, self.is_descending, self.filter):
                 (self.keys, lines), self.is_whole, self.is_awaited = found, True, False
+                self._fresh.clear()
                 self._take(lines)
 
         self._query.ask(find, show)
@@ -173,7 +175,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
         self._visible = range(first, last)
         if missing := self._missing(self._visible):
             self._screen.ask(
-                "schedule lines", lambda client: client.schedule_lines(missing), self._take
+                "schedule lines", lambda client: client.schedule_lines(missing), self._take_missing
             )
         elif not self._is_ready(self._around(1)):
             self._look_ahead_soon(self._look_ahead)
@@ -182,17 +184,17 @@ class ScheduleSource(DatabaseSource["_Found"]):
         """Read lines that the user can reach with the next keys."""
         if missing := self._missing(self._around(AHEAD)):
             self._screen.ask(
-                "schedule lines", lambda client: client.schedule_lines(missing), self._take_ahead
+                "schedule lines", lambda client: client.schedule_lines(missing), self._take_missing
             )
 
     def _is_ready(self, wanted: range) -> bool:
         """Whether everything that is drawn of these lines is read."""
         return not self._missing(wanted)
 
-    def _take_ahead(self, lines: list[ScheduleLine]) -> None:
+    def _take_missing(self, lines: list[ScheduleLine]) -> None:
         awaited = self._missing(self._visible)
         self._keep(lines)
-        if any(key in self._lines for key in awaited):
+        if not self._fresh.isdisjoint(awaited):
             self._changed()
 
     def _around(self, screens: int) -> range:
@@ -202,7 +204,7 @@ class ScheduleSource(DatabaseSource["_Found"]):
         return range(max(0, first - beside), last + beside)
 
     def _missing(self, wanted: range) -> list[int]:
-        return [key for key in self._slice(wanted) if key not in self._lines]
+        return [key for key in self._slice(wanted) if key not in self._fresh]
 
     def _slice(self, seen: range) -> array[int]:
         return self.keys[seen.start : seen.stop]
@@ -215,7 +217,9 @@ class ScheduleSource(DatabaseSource["_Found"]):
         if len(self._lines) > _MOST_KEPT:
             near = self._slice(self._around(AHEAD))
             self._lines = {key: self._lines[key] for key in near if key in self._lines}
+            self._fresh.intersection_update(self._lines)
         self._lines.update((line.id, line) for line in lines)
+        self._fresh.update(line.id for line in lines)
         self._own_zone = local_zone_name()
 
     def _line_of(self, found: ScheduleLine) -> Line:

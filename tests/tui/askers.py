@@ -21,13 +21,13 @@ class AtOnce:
         self.zone = ZoneInfo("UTC")
         self.size = Size(80, 24)
         self.asked = 0
-        self._client = client
+        self.client = client
 
     def ask(
         self, topic: str, question: Callable[[Client], object], answer: Callable[[object], None]
     ) -> None:
         self.asked += 1
-        answer(question(self._client))
+        answer(question(self.client))
 
     def interrupt(self, topic: str) -> None:
         """Nothing is being answered when something is asked."""
@@ -54,4 +54,4 @@ class InTurn(AtOnce):
 
     def answer_next(self) -> None:
         question, answer = self.waiting.pop(0)
-        answer(question(self._client))
+        answer(question(self.client))

@@ -65,6 +65,22 @@ def test_a_page_down_finds_its_lines_read(screen: AtOnce, kind: Any) -> None:
 
 
 @KINDS
+def test_lines_that_were_scrolled_away_are_read_again_after_a_change(
+    screen: AtOnce, kind: Any
+) -> None:
+    shown = Shown(kind, screen)
+    before = shown.drawn(0, PAGE)
+    shown.source.want(300, 300 + PAGE)
+
+    screen.client.pause("job-003")
+    shown.source.read()
+    shown.source.want(0, PAGE)
+
+    changed = [index for index, line in enumerate(shown.drawn(0, PAGE)) if line != before[index]]
+    assert changed == [3]
+
+
+@KINDS
 def test_a_jump_draws_the_visible_lines_once(screen: AtOnce, kind: Any) -> None:
     shown = Shown(kind, screen)
 
