@@ -74,6 +74,8 @@ class FieldLines(TextArea):
             self.screen.focus_previous()
         elif event.key == "down" and row == self.document.line_count - 1:
             self.screen.focus_next()
+        elif event.character == JOINER:  # Textual drops it: Python calls it not printable.
+            self.replace(JOINER, *self.selection)
         elif event.key in _EDITS:
             await self.run_action(_EDITS[event.key])
         else:

@@ -301,6 +301,8 @@ class LineInput(Input):
         elif event.key == "enter" and self._entered is not None:
             self._entered()
             self._is_entered = True
+        elif event.character == JOINER:  # Textual drops it: Python calls it not printable.
+            self.replace(JOINER, *self.selection)
         elif (action := _EDITS.get(event.key)) is not None:
             await self.run_action(action)
         else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from textual.color import Color
-from textual.events import Paste
+from textual.events import Key, Paste
 
 from edgecron.base.errors import NotFound
 from edgecron.formats.document_tables import schedule_table
@@ -535,6 +535,18 @@ def test_emoji_of_several_parts_are_no_control_characters(scene: Scene, name: st
     add(scene, tale)
     with scene.client() as client:
         assert client.schedule("report").spec.description == name
+
+
+def test_emoji_of_several_parts_can_be_typed_in_a_field_of_lines(scene: Scene) -> None:
+    async def tale(seen: Seen) -> None:
+        field = seen.app.screen.query(FieldLines).first()
+        field.focus()
+        for letter in "👩\u200d💻":
+            seen.app.post_message(Key("emoji", letter))
+        await seen.settle()
+        assert field.text == "👩\u200d💻"
+
+    add(scene, tale)
 
 
 @pytest.mark.parametrize("theme", ["edgecron-dark", "edgecron-light"])

@@ -375,6 +375,33 @@ def test_a_key_after_the_enter_of_a_filter_acts_on_the_list(environment: dict[st
         read_until(outer, None)
 
 
+def test_keys_after_the_enter_of_the_palette_act_on_what_it_opens(
+    environment: dict[str, str],
+) -> None:
+    with Client(Path(environment["EDGECRON_DB"])) as client:
+        client.add(make_spec("backup-photos", "every 1h"))
+    with process_on_terminal(environment, "tui", size=(120, 36)) as (outer, _):
+        read_until(outer, "backup-photos")
+        os.write(outer, b":schedules\rjp")
+        read_until(outer, "Pause ")
+        os.write(outer, b"\r")
+        read_until(outer, "paused ")
+        os.write(outer, b"q")
+        read_until(outer, None)
+
+
+def test_a_picture_of_several_emoji_can_be_typed(environment: dict[str, str]) -> None:
+    picture = "👩\u200d💻"
+    with process_on_terminal(environment, "tui") as (outer, _):
+        read_until(outer, "SCHEDULE")
+        os.write(outer, f"alamp: hourly run echo {picture}\r".encode())
+        read_until(outer, "added lamp")
+        os.write(outer, b"q")
+        read_until(outer, None)
+    with Client(Path(environment["EDGECRON_DB"])) as client:
+        assert client.schedule("lamp").spec.job.argv == ("echo", picture)
+
+
 def test_keys_filter_by_hour_and_sort_runs(environment: dict[str, str]) -> None:
     with Client(Path(environment["EDGECRON_DB"])) as client:
         client.add(make_spec("nightly", "0 3 * * *"))
