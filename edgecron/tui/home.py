@@ -23,7 +23,7 @@ from edgecron.tui.keys import bindings
 from edgecron.tui.list_filter import FilterLine, ListPane
 from edgecron.tui.list_rows import Targets
 from edgecron.tui.list_view import LineView
-from edgecron.tui.output_tail import OutputTail
+from edgecron.tui.output_tail import OutputTail, has_room
 from edgecron.tui.queries import DatabaseSource, SortingScreen, ThrottledQuery
 from edgecron.tui.status import (
     Banner,
@@ -95,6 +95,10 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         yield TextLine(id="cursor-detail")
         yield StatusLine()
         yield KeyLine()
+
+    def on_compose(self) -> None:
+        """Take the class of the output before there are widgets, which would be styled again."""
+        self.set_class(has_room(self), "-tail", update=False)
 
     def _make_pane(self, name: str) -> ListPane:
         columns, empty = _LISTS[name]

@@ -93,6 +93,14 @@ def _last_of(pieces: Sequence[Piece]) -> list[Piece]:
     return kept[::-1]
 
 
+def has_room(screen: QueryScreen[Any]) -> bool:
+    """Return whether the terminal has room for an output beside or below the lists."""
+    size = screen.app.size
+    # The days below the upcoming runs need the room, unless the panes are side by side.
+    is_free = size.width >= _BESIDE or not screen.has_class("-upcoming")
+    return size.height >= _ROWS and is_free
+
+
 class OutputTail(KeptLines, Vertical):
     """Show the run of a line and the end of its output, until another line is selected."""
 
@@ -117,10 +125,7 @@ class OutputTail(KeptLines, Vertical):
         """Show or hide it, as the user wants or the terminal has room."""
         is_shown = self._is_wanted
         if is_shown is None:
-            size = self.screen.app.size
-            # The days below the upcoming runs need the room, unless the panes are side by side.
-            is_free = size.width >= _BESIDE or not self.screen.has_class("-upcoming")
-            is_shown = size.height >= _ROWS and is_free
+            is_shown = has_room(self.screen)
         is_new = is_shown and not self.screen.has_class("-tail")
         self.screen.set_class(is_shown, "-tail")
         if is_new and (self._target is not None or self._is_wanted):
