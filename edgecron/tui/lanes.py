@@ -311,16 +311,14 @@ class TimelineView(LineView):
 
     def __init__(self, source: TimelineSource, *, id: str, empty: str = "") -> None:
         super().__init__(source, COLUMNS, id=id, empty=empty)
-
-    @property
-    def lanes_at(self) -> int:
-        """The column of the screen where the lanes begin."""
-        before = [width for width in self.widths[:_LANE] if width]
-        return 1 + sum(before) + GAP * len(before)
+        self.lanes_at = 1  # The column of the screen where the lanes begin.
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
-        self.source.set_cells(self.widths[_LANE])
+        *before, cells = self.widths[: _LANE + 1]
+        # Kept: signs are also drawn while a list covers the timeline, which then has no widths.
+        self.lanes_at = 1 + sum(width + GAP for width in before if width)
+        self.source.set_cells(cells)
 
     def source_changed(self) -> None:
         super().source_changed()

@@ -215,6 +215,20 @@ def test_a_clock_change_and_an_excluded_day_have_signs(scene: Scene) -> None:
     look_at(scene, story, size=(120, 36))
 
 
+def test_the_signs_stay_above_their_cells_while_a_list_covers_the_timeline(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("0")
+        await seen.until(lambda: "▲" in seen.lines()[1])
+        signs = seen.lines()[1]
+        await seen.press("1")
+        seen.app.post_changed()
+        await seen.settle()
+        await seen.press("0")
+        assert seen.lines()[1] == signs
+
+    look_at(scene, story, size=(120, 36))
+
+
 def test_a_run_that_ends_is_shown_without_a_key(scene: Scene) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("0")
