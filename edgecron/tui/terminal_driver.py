@@ -13,13 +13,14 @@ from collections.abc import Callable
 from io import TextIOBase
 from typing import Any, TextIO
 
-from textual._xterm_parser import XTermParser
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.constants import ESCAPE_DELAY
 from textual.drivers.linux_driver import LinuxDriver
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _JOIN_S = 2.0
 _MOST_READ = 4096  # bytes of keys at once
+_REST_S = 0.5  # after the beginning of a code, before it is taken for keys: over a slow line
 
 
 class TerminalDriver(LinuxDriver):
@@ -59,19 +60,26 @@ class TerminalDriver(LinuxDriver):
         """
         parser, decode = XTermParser(self._debug), getincrementaldecoder("utf-8")("replace").decode
         wait_s: float | None = None
+        read, is_pasted = "", False
         while not self.exit_event.is_set():
             ready, _, _ = select.select([self.fileno, self._end], [], [], wait_s)
-            text = ""
+            messages = () if ready else parser.tick()
+            wait_s = None
             if self.fileno in ready:
                 content = self._read()
                 if not content:
                     self._loop.call_soon_threadsafe(self._app.exit)
                     return
                 text = decode(content)
-            # To the parser, an empty text is the end of all keys.
-            for message in (*(parser.feed(text) if text else ()), *parser.tick()):
+                read = read[1 - len(BRACKETED_PASTE_END) :] + text
+                begin, end = map(read.rfind, (BRACKETED_PASTE_START, BRACKETED_PASTE_END))
+                is_pasted = is_pasted if begin == end else begin > end
+                # To the parser, an empty text is the end of all keys.
+                messages = parser.feed(text) if text else ()
+                # A paste whose end the parser takes for keys would never end.
+                wait_s = None if is_pasted else ESCAPE_DELAY if read[-1:] == "\x1b" else _REST_S
+            for message in messages:
                 self.process_message(message)
-            wait_s = ESCAPE_DELAY if ready else None
 
     def _read(self) -> bytes:
         try:

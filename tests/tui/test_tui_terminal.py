@@ -146,6 +146,18 @@ def test_a_dashboard_whose_terminal_has_gone_ends(environment: dict[str, str]) -
         assert process.wait(BOUND_S) in (0, 1)
 
 
+def test_a_paste_whose_end_comes_in_two_parts_ends(environment: dict[str, str]) -> None:
+    with process_on_terminal(environment | {"ESCDELAY": "1"}, "tui") as (outer, process):
+        read_until(outer, _SHOWN)
+        os.write(outer, b"\x1b[200~pasted\x1b[20")
+        resize(outer, (30, 24))
+        process.send_signal(signal.SIGWINCH)
+        read_until(outer, "too small:")
+        os.write(outer, b"1~q")
+
+        assert process.wait(BOUND_S) == 0
+
+
 def test_it_is_suspended_and_comes_back(environment: dict[str, str]) -> None:
     with process_on_terminal(environment, "tui") as (outer, process):
         before = termios.tcgetattr(outer)
