@@ -195,7 +195,7 @@ class _Flow:
             self.warn(f"nothing more to undo; {self.app.label('redo')} redoes your changes")
         else:
             self.warn(
-                "nothing to undo: you changed nothing in this dashboard yet;"
+                "nothing to undo: you changed no schedule in this dashboard yet;"
                 " `edgecron undo NAME` undoes earlier changes"
             )
 

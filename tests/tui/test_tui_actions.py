@@ -272,7 +272,9 @@ def test_what_was_removed_from_here_is_restored_by_a_key_if_nobody_else_did_it(
 ) -> None:
     async def story(seen: Seen) -> None:
         await seen.press("z")
-        assert seen.told().startswith("nothing to undo: you changed nothing in this dashboard yet")
+        assert seen.told().startswith(
+            "nothing to undo: you changed no schedule in this dashboard yet"
+        )
         await seen.press("d", "y")
         assert "removed backup; its history stays; z undoes it" in seen.told()
         await seen.press("z")
