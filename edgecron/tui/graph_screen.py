@@ -91,7 +91,8 @@ def links_to(client: Client, schedule: Schedule) -> list[Link]:
             found.append(Link(trigger.upstream, schedule.name, words, needs_success=False))
     for condition in read_needs(schedule.spec.policies.needs):
         if condition.schedule is not None:
-            words = f"needs {condition.text}"
+            age = condition.text.removeprefix(f"success:{condition.schedule}").removeprefix(":")
+            words = f"needs success within {age}" if age else "needs its success"
             found.append(Link(condition.schedule, schedule.name, words, needs_success=True))
     return found
 

@@ -34,7 +34,7 @@ def client(tmp_path: Path, clock: FakeClock) -> Iterator[Client]:
         opened.add(make_spec("verify", "after backup"))
         opened.add(make_spec("alert", "after backup:failure"))
         opened.add(make_spec("upload", "0 6 * * *", needs=("success:backup:1d",)))
-        opened.add(make_spec("report", "after verify:any"))
+        opened.add(make_spec("report", "after verify:any", needs=("success:verify",)))
         yield opened
 
 
@@ -44,9 +44,10 @@ def test_both_trees_have_each_link_with_its_words(client: Client) -> None:
     assert [(node.name, node.words) for node in graph.upstream] == [("dump", "after it succeeds")]
     assert [(node.branch + node.name, node.words) for node in graph.downstream] == [
         ("├─ alert", "after it fails"),
-        ("├─ upload", "needs success:backup:1d"),
+        ("├─ upload", "needs success within 1d"),
         ("└─ verify", "after it succeeds"),
-        ("   └─ report", "after it ends"),
+        ("   ├─ report", "after it ends"),
+        ("   └─ report", "needs its success"),
     ]
     assert not any(node.blocked for node in (*graph.upstream, *graph.downstream))
 
