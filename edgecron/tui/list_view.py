@@ -96,7 +96,7 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         self.marked: set[int] = set()
         # While lines are marked as the cursor moves: the first one, those marked before, and all.
         self._range: tuple[int, frozenset[int], Sequence[int]] | None = None
-        self.sorted_by: tuple[int, bool] | None = None  # column number, is it descending
+        self.sorted_by: tuple[list[int], bool] = [], False  # column numbers, is it descending
         self._key: int | None = None
         self._wanted_key: int | None = None  # of the line to move the cursor to, once it is known
         self._early: list[events.Key] = []  # keys for lines that are not read yet
@@ -264,21 +264,22 @@ class LineView(StyledWidget, ScrollView, can_focus=True):
         return self._strips.row("▌" if is_marked else " ", line.cells, base, width, on=on)
 
     def show_order(self) -> None:
-        """Show by which column the lines are in order: the first one that has this order."""
+        """Show by which column the lines are in order: the first visible one of this order."""
         self.end_range()
         source = self.source
         if isinstance(source, SortedSource):
-            orders = source.sorted_by.items()
-            column = next((at for at, each in orders if each == source.sort), None)
-            self.sorted_by = None if column is None else (column, source.is_descending)
+            columns = [at for at, each in source.sorted_by.items() if each == source.sort]
+            self.sorted_by = columns, source.is_descending
         self.refresh()
 
     def titles(self) -> list[tuple[Span, ...]]:
         """Return the headings of the columns; an arrow shows the order."""
         found: list[tuple[Span, ...]] = []
+        columns, is_descending = self.sorted_by
+        sorted_by = next((at for at in columns if self.widths[at]), None)
         for at, title in enumerate(column.title for column in self.columns):
-            if self.sorted_by is not None and self.sorted_by[0] == at:
-                arrow, room = "▴▾"[self.sorted_by[1]], self.widths[at] - 1
+            if at == sorted_by:
+                arrow, room = "▴▾"[is_descending], self.widths[at] - 1
                 title = f"{title} {arrow}".strip() if len(title) < room else title[:room] + arrow
             found.append(((title, ""),))
         return found

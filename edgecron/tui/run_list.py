@@ -51,9 +51,9 @@ COLUMNS = (
     Column("NOTE", 12, 30, share=1, drop=3),
     Column("RUN", 4, 9, drop=2, is_right=True),
 )
-# The order of each column.
+# The order of each column. The glyph shows an order only if no room is left for the word.
 SORTED_BY = {
-    0: RunSort.STATUS, 1: RunSort.STATUS, 2: RunSort.SCHEDULE, 3: RunSort.STARTED,
+    1: RunSort.STATUS, 0: RunSort.STATUS, 2: RunSort.SCHEDULE, 3: RunSort.STARTED,
     4: RunSort.DURATION, 5: RunSort.NOTE, 6: RunSort.RUN,
 }  # fmt: skip
 _NAME = 2  # the column left out in the list of one schedule

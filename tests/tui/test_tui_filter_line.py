@@ -440,6 +440,11 @@ def test_runs_are_sorted_by_each_column_in_both_directions(tmp_path: Path) -> No
         assert newest == sorted(newest, reverse=True)
         await seen.press("s")
         assert "DURATION▾" in seen.text()
+        await seen.press("s")
+        assert "STATUS ▴" in seen.text()
+        await seen.resize((40, 10))
+        assert seen.lines()[1].startswith(" ▴  SCHEDULE"), "the glyphs show the status"
+        await seen.resize((120, 36))
         with Client(scene.path, clock=scene.clock) as client:
             for sort in (*list(RunSort)[1:], RunSort.RUN):
                 for is_descending in (True, False):
