@@ -292,6 +292,7 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
 
     def _read_detail(self) -> None:
         line, name = self.current_view().current(), self.current_schedule()
+        self._tick_within(self.current_view().pace_s)  # The list can show other lines now.
         self._show_tabs()
         self._read_tail()
         if line is None or name is None:

@@ -175,6 +175,25 @@ async def _upcoming(seen: Seen, story: Callable[[Seen], Awaitable[None]]) -> Non
     await story(seen)
 
 
+def test_seconds_are_counted_for_a_line_that_the_cursor_moved_to(tmp_path: Path) -> None:
+    clock = FakeClock()
+    path = new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms())
+    with Client(path, clock=clock) as client:
+        client.add_all([make_spec(f"job-{n:02}", "every 4h") for n in range(30)])
+        client.add(make_spec("soon", "every 50s"))
+
+    async def story(seen: Seen) -> None:
+        await seen.press("1")
+        await seen.resize((80, 24))  # The first lines are drawn again, next in a minute.
+        await seen.press("G")
+        assert "in 50s" in seen.text()
+        clock.advance_ms(10_000)
+        async with asyncio.timeout(30):
+            await seen.until(lambda: "in 40s" in seen.text())
+
+    watch(story, path, clock)
+
+
 def test_no_distance_is_promised_by_a_clock_that_can_not_be_trusted(scene: Scene) -> None:
     scene.clock.synchronised = False  # type: ignore[attr-defined]
     with scene.client() as client:
