@@ -166,10 +166,13 @@ class TimelineSource(ScheduleSource):
 
     def _read_lanes(self) -> None:
         """Read the visible lanes and those near them again; forget all others."""
-        ids = list(self._slice(self._around(1)))
-        if not self._cells or not ids:
+        if not self._cells or not self._slice(self._around(1)):
             return
         axis = self._asked = self._wanted_axis()
+
+        def find(client: Client) -> list[Lane]:
+            # Other lines can be visible than when this was asked: the question can wait.
+            return _find_lanes(client, self._slice(self._around(1)), axis)
 
         def show(found: list[Lane]) -> None:
             if axis != self._asked:
@@ -180,7 +183,7 @@ class TimelineSource(ScheduleSource):
             self._kept_spans.clear()
             self._changed()
 
-        self._lanes_query.ask(partial(_find_lanes, ids=ids, axis=axis), show)
+        self._lanes_query.ask(find, show)
 
     def _add_lanes(self, topic: str, wanted: range) -> None:
         """Read lanes of the same span that are missing."""
@@ -298,7 +301,7 @@ class TimelineSource(ScheduleSource):
 
 def _find_lanes(client: Client, ids: Sequence[int], axis: timeline.Axis) -> list[Lane]:
     from_at, until_at = axis.begin(0), axis.begin(axis.cells)
-    return client.timeline(ids, from_at=from_at, until_at=until_at, cells=axis.cells)
+    return client.timeline(list(ids), from_at=from_at, until_at=until_at, cells=axis.cells)
 
 
 class TimelineView(LineView):

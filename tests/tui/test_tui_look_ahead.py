@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from edgecron.client import Client
 from edgecron.tui.lanes import TimelineSource
 from edgecron.tui.schedule_list import ScheduleSource
-from tests.support.clock import FakeClock
+from tests.support.clock import PacedClock
 from tests.support.newdatabases import new_database
 from tests.support.specs import make_spec
 from tests.tui.askers import AtOnce
@@ -22,10 +22,10 @@ PAGE = 20
 
 @pytest.fixture
 def screen(tmp_path: Path) -> Iterator[AtOnce]:
-    clock = FakeClock()
+    clock = PacedClock()
     path = new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms())
     with Client(path, clock=clock) as client:
-        client.add_all([make_spec(f"job-{n:03}", "0 2 * * *") for n in range(COUNT)])
+        client.add_all([make_spec(f"job-{n:03}", "30 * * * *") for n in range(COUNT)])
         yield AtOnce(client, clock)
 
 
@@ -88,3 +88,22 @@ def test_a_jump_draws_the_visible_lines_once(screen: AtOnce, kind: Any) -> None:
 
     assert None not in shown.drawn(300, 300 + PAGE)
     assert shown.changes == (1 if kind is ScheduleSource else 2)  # the lines, then the lanes
+
+
+def test_lanes_that_are_read_late_are_those_of_the_lines_that_are_visible_then(
+    screen: AtOnce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = Shown(TimelineSource, screen)
+    timers: list[Callable[[], None]] = []
+    monkeypatch.setattr(screen, "set_timer", lambda _, callback: timers.append(callback))
+    monkeypatch.setattr(screen.clock, "pace_ms", 1)  # Each question takes time.
+    shown.source.read()
+    shown.source.read()  # This one waits.
+
+    shown.source.want(300, 300 + PAGE)
+    before = shown.drawn(300, 300 + PAGE)
+    for callback in timers:
+        callback()
+
+    assert len(timers) > 1
+    assert shown.drawn(300, 300 + PAGE) == before
