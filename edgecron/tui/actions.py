@@ -292,9 +292,16 @@ class Actions:
             raise Conflict(fired_words(runs[0]), hint=why)
         return "; ".join(fired_words(run) for run in runs)
 
-    def pause(self, name: str, *, until: datetime | None) -> str:
-        """Pause a schedule, without end or until an instant."""
+    def pause(self, name: str, *, until: datetime | None, is_alone: bool) -> str:
+        """Pause a schedule, without end or until an instant.
+
+        Unless it is paused alone, a longer pause stays: a pause of all must not end it.
+        """
         before = self._client.schedule(name)
+        ends = before.paused_until
+        is_longer = not before.enabled or (ends is not None and until is not None and ends > until)
+        if until is not None and is_longer and not is_alone:
+            raise Conflict(f"{name} stays paused for longer", hint="pause it alone to set this end")
         paused = self._noted(self._client.pause(name, until=until))
         return paused_words(before, paused, **self._here)
 

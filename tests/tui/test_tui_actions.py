@@ -121,6 +121,27 @@ def test_the_end_of_a_pause_is_said_back_in_words_while_it_is_written(
     assert until == datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
 
 
+def test_a_pause_of_several_schedules_ends_no_longer_pause(
+    client: Client, clock: FakeClock
+) -> None:
+    client.pause("backup")
+    client.pause("report", until=datetime(2026, 11, 22, tzinfo=UTC))
+
+    async def story(seen: Seen) -> None:
+        await seen.press("asterisk", "p")
+        await seen.write("2h")
+        await seen.press("enter")
+
+        assert "backup stays paused for longer (pause it alone to set this end)" in seen.told()
+        assert "2 failed:" in seen.told()
+
+    watch(story, client.path, clock)
+
+    assert not client.schedule("backup").enabled
+    assert client.schedule("report").paused_until == datetime(2026, 11, 22, tzinfo=UTC)
+    assert client.schedule("sync").paused_until == datetime(2026, 11, 20, 10, tzinfo=UTC)
+
+
 def test_a_dialog_that_is_left_changes_nothing(client: Client, clock: FakeClock) -> None:
     async def story(seen: Seen) -> None:
         for key in ("p", "m", "b", "d"):
