@@ -22,6 +22,7 @@ from edgecron.views.changes import (
     cancelled_words,
     closed_words,
     is_held,
+    is_paused_beyond,
     paused_words,
     rescheduled_words,
     resumed_words,
@@ -45,7 +46,7 @@ class PauseCommand:
         edgecron pause --all
 
     Scheduled runs stop until `resume`, or until the time of --until. Running jobs continue, and
-    `edgecron run` still works.
+    `edgecron run` still works. With --group or --all, --until leaves longer pauses as they are.
     """
 
     USAGE = "NAME...|--group G|--all [--until TIME]"
@@ -66,6 +67,8 @@ class PauseCommand:
 
         def pause(name: str) -> tuple[Schedule, str]:
             before = client.schedule(name)
+            if is_paused_beyond(before, until) and not args.names:
+                return before, f"{name} stays paused for longer"
             after = client.pause(name, until=until)
             return after, paused_words(
                 before, after, zone=zone, now=now, is_clock_trusted=is_trusted

@@ -32,6 +32,7 @@ from edgecron.views.changes import (
     closed_words,
     fired_words,
     is_held,
+    is_paused_beyond,
     paused_words,
     queued_words,
     rescheduled_words,
@@ -298,9 +299,7 @@ class Actions:
         Unless it is paused alone, a longer pause stays: a pause of all must not end it.
         """
         before = self._client.schedule(name)
-        ends = before.paused_until
-        is_longer = not before.enabled or (ends is not None and until is not None and ends > until)
-        if until is not None and is_longer and not is_alone:
+        if is_paused_beyond(before, until) and not is_alone:
             raise Conflict(f"{name} stays paused for longer", hint="pause it alone to set this end")
         paused = self._noted(self._client.pause(name, until=until))
         return paused_words(before, paused, **self._here)

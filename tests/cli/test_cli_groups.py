@@ -46,6 +46,19 @@ def test_all_are_paused_and_those_that_are_paused_are_resumed(
     assert "no schedule was paused" in again.err
 
 
+def test_a_pause_of_all_with_an_end_leaves_longer_pauses(edgecron: Edgecron) -> None:
+    for name in ("a", "b", "c"):
+        edgecron("add", name, "--every", "1h", "--", "true")
+    edgecron("pause", "a")
+    edgecron("pause", "b", "--until", "in 3h")
+
+    said = edgecron("pause", "--all", "--until", "in 2h")
+
+    assert "a stays paused for longer\nb stays paused for longer\npaused c until" in said.out
+    assert paused(edgecron) == {"a"}
+    assert "paused a until" in edgecron("pause", "a", "--until", "in 2h").out
+
+
 @pytest.mark.parametrize("command", ["pause", "resume"])
 @pytest.mark.parametrize(
     "words", [(), ("a", "--all"), ("a", "--group", "disk"), ("--all", "--group", "disk")]
