@@ -22,7 +22,6 @@ from edgecron.views.changes import (
     cancelled_words,
     closed_words,
     is_held,
-    is_paused_beyond,
     paused_words,
     rescheduled_words,
     resumed_words,
@@ -67,7 +66,7 @@ class PauseCommand:
 
         def pause(name: str) -> tuple[Schedule, str]:
             before = client.schedule(name)
-            if is_paused_beyond(before, until) and not args.names:
+            if before.is_paused_beyond(until) and not args.names:
                 return before, f"{name} stays paused for longer"
             after = client.pause(name, until=until)
             return after, paused_words(

@@ -191,6 +191,11 @@ class Schedule:
         job = self.spec.job
         return offer_of(job.kind, job.argv[0], schedule=self.name)
 
+    def is_paused_beyond(self, until: datetime | None) -> bool:
+        """Whether a pause until an instant would shorten the present one."""
+        ends = self.paused_until
+        return until is not None and (not self.enabled or (ends is not None and ends > until))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:

@@ -32,7 +32,6 @@ from edgecron.views.changes import (
     closed_words,
     fired_words,
     is_held,
-    is_paused_beyond,
     paused_words,
     queued_words,
     rescheduled_words,
@@ -299,7 +298,7 @@ class Actions:
         Unless it is paused alone, a longer pause stays: a pause of all must not end it.
         """
         before = self._client.schedule(name)
-        if is_paused_beyond(before, until) and not is_alone:
+        if before.is_paused_beyond(until) and not is_alone:
             raise Conflict(f"{name} stays paused for longer", hint="pause it alone to set this end")
         paused = self._noted(self._client.pause(name, until=until))
         return paused_words(before, paused, **self._here)

@@ -93,12 +93,6 @@ def is_held(schedule: Schedule, now: datetime) -> bool:
     return is_paused or schedule.trigger_error is not None
 
 
-def is_paused_beyond(schedule: Schedule, until: datetime | None) -> bool:
-    """Return whether a pause until an instant would shorten the present one."""
-    ends = schedule.paused_until
-    return until is not None and (not schedule.enabled or (ends is not None and ends > until))
-
-
 def paused_words(
     before: Schedule,
     schedule: Schedule,
