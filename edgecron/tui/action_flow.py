@@ -139,7 +139,7 @@ class _Flow:
     async def pause(self, targets: Targets) -> None:
         app, names = self.app, await self._read(targets, names_of)
         end = await self._answer(_pause_dialog(names, zone=app.zone, now=app.now))
-        pause = partial(Actions.pause, until=end.at, is_alone=len(names) == 1)
+        pause = partial(Actions.pause, until=end.at, is_only=len(names) == 1)
         self.act(lambda _: names, pause)
 
     async def reschedule(self, targets: Targets) -> None:

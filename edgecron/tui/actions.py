@@ -292,14 +292,16 @@ class Actions:
             raise Conflict(fired_words(runs[0]), hint=why)
         return "; ".join(fired_words(run) for run in runs)
 
-    def pause(self, name: str, *, until: datetime | None, is_alone: bool) -> str:
+    def pause(self, name: str, *, until: datetime | None, is_only: bool) -> str:
         """Pause a schedule, without end or until an instant.
 
-        Unless it is paused alone, a longer pause stays: a pause of all must not end it.
+        A longer pause stays unless `is_only`: a pause of many schedules must not end it.
         """
         before = self._client.schedule(name)
-        if before.is_paused_beyond(until) and not is_alone:
-            raise Conflict(f"{name} stays paused for longer", hint="pause it alone to set this end")
+        if before.is_paused_beyond(until) and not is_only:
+            raise Conflict(
+                f"{name} stays paused for longer", hint="pause only this one to set this end"
+            )
         paused = self._noted(self._client.pause(name, until=until))
         return paused_words(before, paused, **self._here)
 

@@ -29,7 +29,7 @@ class _Drawn(Strip):
 
 
 class _Mix(NamedTuple):
-    """How a span is drawn on a line; whether a gap behind it can be drawn likewise."""
+    """How a span is drawn on a line; whether a gap behind it can be drawn in the same way."""
 
     style: Style
     takes_gaps: bool
@@ -74,7 +74,7 @@ class ListStrips:
     ) -> Strip:
         """Draw a sign and cells, each in its column, on the style `on` of the line.
 
-        Each segment costs time: a gap joins the text before it if nobody can see that.
+        Each segment costs time: a gap joins the text before it if they look the same.
         """
         begin, end = MARGIN, MARGIN  # of the column; where text has ended
         mixes = self._mixes.setdefault((base, on), {})

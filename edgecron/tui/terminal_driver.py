@@ -53,7 +53,7 @@ class TerminalDriver(LinuxDriver):
         super().stop_application_mode()
 
     def run_input_thread(self) -> None:
-        """Pass on keys until there is no terminal, or nobody wants keys any more.
+        """Pass on keys until the terminal is gone, or the application takes no more keys.
 
         Textual's own loop wakes ten times a second, and looks only then whether an Escape is a key
         or the beginning of a longer code. It does not notice that the terminal is gone.
@@ -121,7 +121,7 @@ class TerminalFile(TextIOBase):
     """The terminal's output; what is written after the terminal is gone is dropped.
 
     With an error, Textual's writer thread would end, and the dashboard could wait forever for a
-    place in its queue. What reads the keys ends the dashboard.
+    place in its queue. The thread that reads the keys ends the dashboard.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -150,9 +150,9 @@ def _pass_hang_up(error: OSError) -> None:
 
 
 class HangUpWatch:
-    """Notice that nobody reads a stream any more, such as that to a web server.
+    """Notice that a stream has lost its reader, such as a web server.
 
-    Otherwise the dashboard would draw for nobody.
+    Otherwise the dashboard would draw without a viewer.
     """
 
     def __init__(self, stream: int, *, gone: Callable[[], object]) -> None:

@@ -132,7 +132,7 @@ def test_a_pause_of_several_schedules_ends_no_longer_pause(
         await seen.write("2h")
         await seen.press("enter")
 
-        assert "backup stays paused for longer (pause it alone to set this end)" in seen.told()
+        assert "backup stays paused for longer (pause only this one to set this end)" in seen.told()
         assert "2 failed:" in seen.told()
 
     watch(story, client.path, clock)
