@@ -203,7 +203,7 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         self.query_one(lanes.SignLine).show_signs(view, signs)
         line = self.query_one("#timeline-note", TextLine)
         keys = " ".join(filter(None, map(self.app.label, ("zoom_in", "zoom_out"))))
-        note, right = lanes.note_lines(source, signs, keys=keys, width=line.size.width)
+        note, right = lanes.note_lines(source, signs, keys=keys, width=self.size.width)
         line.show(*note, right=right)
 
     def _show_upcoming(self) -> None:
@@ -271,6 +271,7 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         self.query_one(OutputTail).place()
         self._show_tabs()
         self.query_one("#keys", KeyLine).show_place(focused.id)
+        self.call_after_refresh(self.filter_line_of(focused.id).show)  # Now it has a width.
         self._show_detail()
 
     def _place_lists(self) -> None:

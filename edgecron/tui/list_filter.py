@@ -164,6 +164,9 @@ class FilterLine(Horizontal):
             return [*spans, (f" {count:,} {'match' if count == 1 else 'matches'} ", "dim")]
         return [*spans, (f" over {count:,} matches ", "dim")]
 
+    def on_resize(self) -> None:
+        self.show()
+
     def on_input_changed(self) -> None:
         if self._timer is not None:
             self._timer.stop()

@@ -464,3 +464,18 @@ def test_runs_are_sorted_by_each_column_in_both_directions(tmp_path: Path) -> No
 
     with make_scene(tmp_path / "edgecron.db") as scene:
         watch(story, scene.path, scene.clock, size=(120, 36))
+
+
+def test_counts_of_a_list_that_changed_while_it_was_hidden_are_shown(
+    client: Client, tmp_path: Path, clock: FakeClock
+) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.press("1")
+        await filtered(seen, "b")
+        await seen.press("enter", "space", "3")
+        client.run_now("backup")
+        await seen.until(lambda: "2 queued" in seen.text())
+        await seen.press("1")
+        assert re.search(r"2 matches +▌1 marked +r run", seen.text())
+
+    watch(story, tmp_path / "edgecron.db", clock, size=(80, 24))

@@ -194,6 +194,21 @@ def test_seconds_are_counted_for_a_line_that_the_cursor_moved_to(tmp_path: Path)
     watch(story, path, clock)
 
 
+def test_the_legend_of_the_timeline_is_whole_when_it_is_shown_again(tmp_path: Path) -> None:
+    clock = FakeClock()
+    path = new_database(tmp_path / "edgecron.db", now_ms=clock.now_ms())
+    with Client(path, clock=clock) as client:
+        client.add(make_spec("rotate", "every 2h"))
+
+    async def story(seen: Seen) -> None:
+        assert "▆ running" in seen.text()
+        for key in "123":
+            await seen.press(key, "0")
+            assert "▆ running" in seen.text()
+
+    watch(story, path, clock)
+
+
 def test_no_distance_is_promised_by_a_clock_that_can_not_be_trusted(scene: Scene) -> None:
     scene.clock.synchronised = False  # type: ignore[attr-defined]
     with scene.client() as client:
