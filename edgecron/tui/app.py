@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.color import Color
@@ -232,6 +232,11 @@ class Dashboard(DatabaseApp):
         self.call_after_refresh(_freeze_garbage)
         if self._machine is not None and self._machine.starts_engine:
             self.call_after_refresh(self.start_engine)
+
+    @on(Driver.SignalResume)
+    def _draw_again(self) -> None:
+        # The terminal is empty. Textual draws only what changes from here on.
+        self.refresh(layout=True)
 
     def on_resize(self, event: events.Resize) -> None:
         # TooSmall removes itself when there is room again.

@@ -162,12 +162,13 @@ def test_it_is_suspended_and_comes_back(environment: dict[str, str]) -> None:
     with process_on_terminal(environment, "tui") as (outer, process):
         before = termios.tcgetattr(outer)
         read_until(outer, _SHOWN)
+        read_until(outer, "  ·  ")  # the last thing that is drawn
         os.write(outer, b"\x1a")
         left = read_until(outer, _LEFT)
         _, status = os.waitpid(process.pid, os.WUNTRACED)
         suspended = termios.tcgetattr(outer)
         process.send_signal(signal.SIGCONT)
-        again = read_until(outer, _SHOWN)
+        again = read_until(outer, "Timeline", after=_ENTERED)  # Nothing of it has changed.
         os.write(outer, b"q")
         read_until(outer, None)
 
