@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -55,6 +56,13 @@ class QueryScreen(Screen[ScreenResultType]):
         ):
             names = [name for least, name in breakpoints or () if least <= length]
             self.add_class(*names[-1:], update=False)
+
+    @on(events.Resize)
+    def _ignore_old_size(self, event: events.Resize) -> None:
+        # While the first screen is laid out, the terminal can get another size. Textual then tells
+        # the screen the old size after the new one.
+        if event.size != self.app.size:
+            event.prevent_default()
 
     def ask(
         self,

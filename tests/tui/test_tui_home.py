@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from textual import events
 from textual.color import Color
+from textual.geometry import Size
 from textual.theme import BUILTIN_THEMES
 
 from edgecron.base.units import to_ms
@@ -291,3 +292,17 @@ def test_a_note_about_an_order_ends_with_that_order(scene: Scene) -> None:
         assert "can't start an engine" in seen.text()
 
     watch(story, scene.path, scene.clock)
+
+
+def test_an_old_size_that_comes_late_changes_nothing(scene: Scene) -> None:
+    async def story(seen: Seen) -> None:
+        await seen.pilot.resize_terminal(120, 36)
+        await seen.settle()
+        old = Size(80, 24)
+        seen.app.screen.post_message(events.Resize(old, old))
+        await seen.settle()
+
+        assert seen.app.screen.size == Size(120, 36)
+        assert seen.app.screen.query_one("#top").size.width == 120
+
+    look_at(scene, story, size=(80, 24))
