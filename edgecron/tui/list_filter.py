@@ -29,7 +29,7 @@ _SIGN, _LEAST_INPUT = 3, 12  # columns
 _MOST_LINES = 3  # of a problem
 
 
-class ListPane(KeptLines, Vertical):
+class ListPane(Vertical, KeptLines):
     """A list of the first screen above its filter line, with what stands beside both."""
 
     def __init__(

@@ -101,7 +101,7 @@ def has_room(screen: QueryScreen[Any]) -> bool:
     return size.height >= _ROWS and is_free
 
 
-class OutputTail(KeptLines, Vertical):
+class OutputTail(Vertical, KeptLines):
     """Show the run of a line and the end of its output, until another line is selected."""
 
     DEFAULT_CSS = """
