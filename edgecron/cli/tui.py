@@ -64,7 +64,7 @@ _HASTE = {
     "TEXTUAL_FPS": "250",
     # After an Escape, it waits so many ms (its default: 100) for the rest of a longer code, such as
     # that of an arrow. Terminals send both at once.
-    "ESCDELAY": "10",
+    "ESCDELAY": "20",
 }
 _DRIVER = (
     "TEXTUAL_DRIVER"  # set by programs that draw elsewhere than on a terminal, as in a browser

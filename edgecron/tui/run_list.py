@@ -342,8 +342,12 @@ class RunSource(DatabaseSource["_Found"]):
             self._is_paging = False
             self._changed()  # The list asks again for what is missing.
 
+        def refused() -> None:
+            self._is_paging = False
+
         self._is_paging = True
-        self._ask(partial(self._screen.ask, _PAGES), page, shown, otherwise=dropped)
+        ask = partial(self._screen.ask, _PAGES, refused=refused)
+        self._ask(ask, page, shown, otherwise=dropped)
 
     def _ask(
         self,

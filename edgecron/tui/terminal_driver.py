@@ -20,7 +20,8 @@ from textual.drivers.linux_driver import LinuxDriver
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _JOIN_S = 2.0
 _MOST_READ = 4096  # bytes of keys at once
-_REST_S = 0.5  # after the beginning of a code, before it is taken for keys: over a slow line
+# After the beginning of a code, before it is taken for keys: over a slow line.
+_REST_S = max(0.5, ESCAPE_DELAY)
 
 
 class TerminalDriver(LinuxDriver):

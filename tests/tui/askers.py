@@ -24,7 +24,12 @@ class AtOnce:
         self.client = client
 
     def ask(
-        self, topic: str, question: Callable[[Client], object], answer: Callable[[object], None]
+        self,
+        topic: str,
+        question: Callable[[Client], object],
+        answer: Callable[[object], None],
+        *,
+        refused: Callable[[], object] | None = None,
     ) -> None:
         self.asked += 1
         answer(question(self.client))
@@ -45,13 +50,26 @@ class InTurn(AtOnce):
 
     def __init__(self, client: Client, clock: FakeClock) -> None:
         super().__init__(client, clock)
-        self.waiting: list[tuple[Callable[..., object], Callable[..., object]]] = []
+        self.waiting: list[
+            tuple[Callable[..., object], Callable[..., object], Callable[[], object] | None]
+        ] = []
 
     def ask(
-        self, topic: str, question: Callable[[Client], object], answer: Callable[[object], None]
+        self,
+        topic: str,
+        question: Callable[[Client], object],
+        answer: Callable[[object], None],
+        *,
+        refused: Callable[[], object] | None = None,
     ) -> None:
-        self.waiting.append((question, answer))
+        self.waiting.append((question, answer, refused))
 
     def answer_next(self) -> None:
-        question, answer = self.waiting.pop(0)
+        question, answer, _ = self.waiting.pop(0)
         answer(question(self.client))
+
+    def refuse_next(self) -> None:
+        """Fail to answer the next question, as with a database that can't be read."""
+        _, _, refused = self.waiting.pop(0)
+        if refused is not None:
+            refused()

@@ -19,7 +19,7 @@ print(rate, UPDATE_PERIOD, wait_s, os.environ.get("TEXTUAL_FPS"), os.environ.get
 
 @pytest.mark.parametrize(
     ("own", "rate", "wait_s"),
-    [({}, 250, 0.01), ({"TEXTUAL_FPS": "30"}, 30, 0.01), ({"ESCDELAY": "200"}, 250, 0.2)],
+    [({}, 250, 0.02), ({"TEXTUAL_FPS": "30"}, 30, 0.02), ({"ESCDELAY": "200"}, 250, 0.2)],
 )
 def test_the_dashboard_follows_keys_soon_and_other_programs_are_not_told(
     own: dict[str, str], rate: int, wait_s: float

@@ -316,3 +316,22 @@ def test_all_that_match_can_be_marked_beyond_the_window(source: RunSource) -> No
 
     assert everything == [number for number in range(COUNT, 0, -1) if number not in REMOVED]
     assert failed == [number for number in everything if number % 100 == 0]
+
+
+def test_a_page_that_could_not_be_read_is_asked_for_again(database: Path) -> None:
+    clock = FakeClock()
+    with Client(database, clock=clock) as client:
+        screen = InTurn(client, clock)
+        source = RunSource(
+            screen,  # type: ignore[arg-type]
+            changed=lambda: None,
+        )
+        source.read()
+        screen.answer_next()
+        source.want(110, 130)
+        screen.refuse_next()
+
+        source.want(110, 130)
+        screen.answer_next()
+
+        assert id_at(source, 125) == COUNT - 125
