@@ -53,8 +53,8 @@ _LISTS = {
 }
 _PANES = tuple(_LISTS)
 _FIRST = "timeline"
-_BESIDE_EACH_OTHER = "schedules"  # stands for all lists but the first
-_WIDE, _TALL = 140, 30  # from these columns and rows on, those stand side by side
+_WIDE, _TALL = 140, 30  # columns and rows that have room for all lists but the timeline
+_ALL_LISTS = "schedules"  # the name of the class that shows these
 
 
 class HomeScreen(SortingScreen[None], EditScreen[None]):
@@ -275,10 +275,10 @@ class HomeScreen(SortingScreen[None], EditScreen[None]):
         self._show_detail()
 
     def _place_lists(self) -> None:
-        """Show the list in front. Lists that stand side by side all stay where they are."""
+        """Show the list in front; in a large terminal, all lists but the timeline."""
         size, shown = self.app.size, self._front
         if shown != _FIRST and size.width >= _WIDE and size.height >= _TALL:
-            shown = _BESIDE_EACH_OTHER
+            shown = _ALL_LISTS
         if not self.has_class(f"-{shown}"):  # To style and lay out all again takes 30 ms.
             self.update_classes({f"-{name}": name == shown for name in _PANES})
 
